@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import cases, cluster, images, local, peers, registry
+from benchmarks import cases, cluster, comparisons, images, local, peers, registry
 from benchmarks.measure import measure, table
 
 os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # the peers need one; those of local.py name theirs
@@ -24,6 +24,7 @@ BENCHMARKS = {
     **images.BENCHMARKS,
     **local.BENCHMARKS,
     **cluster.BENCHMARKS,
+    **comparisons.BENCHMARKS,
     **peers.BENCHMARKS,
 }
 ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}

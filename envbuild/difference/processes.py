@@ -77,7 +77,10 @@ def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: boo
     """Compare two processes of one place; once a seed differs, other seeds follow from it."""
     mine, theirs = dict(_facts(before)), dict(_facts(after))
     where = "" if not path else f" in {_place(path)}"
-    for name, one, other in chain(pairs(mine, theirs), _packages(before.packages, after.packages)):
+    # A process that is killed, as kernels of notebooks are, may have listed no packages yet.
+    known = not path or (before.packages and after.packages)
+    packages = _packages(before.packages, after.packages) if known else ()
+    for name, one, other in chain(pairs(mine, theirs), packages):
         if name.startswith("parallel."):
             if not name.endswith(_REBUILT) or None not in (one, other):
                 yield _parallel(name, one, other, where, mine, theirs)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, PrintedLine, changed
 from envbuild.difference.text import digest, numbers, shown, some
+from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, unread
 from envbuild.record.compare_outputs import compare as different_files
-from envbuild.record.compare_outputs import different_tensors, folders_and_modes, unread
 from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
@@ -219,6 +219,14 @@ def _folders_and_modes(a: Record, b: Record) -> Iterator[Finding]:
         if modes[0][path] != modes[1][path]:
             what = f"permissions of {plain(path)}"
             yield changed("results", what, modes[0][path], modes[1][path], _WEIGHT)
+    extended = attributes(a), attributes(b)
+    for path in sorted(modes[0].keys() & modes[1].keys()):
+        one, other = (each.get(path, "") for each in extended)
+        if one != other:
+            what = f"extended attributes of {plain(path)}"
+            yield changed(
+                "results", what, digest(one) if one else NOWHERE, digest(other) if other else NOWHERE, _WEIGHT
+            )
 
 
 def _file(path: str, before: Output | None, after: Output | None) -> Finding:

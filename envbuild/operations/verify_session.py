@@ -50,13 +50,17 @@ class Session:
         return judge(self.runs, self.asked, self.ignore)
 
     def open_files(self) -> None:
-        """Open the files whose bytes differ between runs, to compare what they hold; their copies are still there."""
+        """Open the files whose bytes differ between runs, to compare what they hold, and TensorBoard's event files.
+
+        Their copies are still there.
+        """
         from envbuild.operations.contents import content_of
         from envbuild.verification.files import masks_of
-        from envbuild.verification.judge import file_table
+        from envbuild.verification.judge import event_files, file_table
 
         numbers = sorted(self.ran)
-        for at, path in file_table(self.runs, self.ignore).in_doubt():
+        events = [(at, path) for at, ran in enumerate(self.runs) for path in event_files(ran, self.ignore)]
+        for at, path in (*file_table(self.runs, self.ignore).in_doubt(), *events):
             found, ran = self.done[numbers[at]], self.ran[numbers[at]]
             if path in ran.contents or found.files is None:
                 continue

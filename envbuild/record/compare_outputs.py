@@ -14,6 +14,15 @@ def compare(record: Record, earlier: Record) -> tuple[str, ...]:
     return tuple(path for path in _other_bytes(record, earlier) if path not in alike)
 
 
+def other_properties(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name what both runs left with other permissions or extended attributes, and the empty folders of one alone."""
+    (empty, modes), (before, old) = folders_and_modes(record), folders_and_modes(earlier)
+    mine, theirs = attributes(record), attributes(earlier)
+    both = modes.keys() & old.keys()
+    changed = {path for path in both if modes[path] != old[path] or mine.get(path) != theirs.get(path)}
+    return tuple(sorted((empty ^ before) | changed))
+
+
 def unread(record: Record) -> tuple[str, ...]:
     """Name the files, and folders, that nobody could read after the run: of those no two runs are known to be equal."""
     return tuple(output.path for output in (*record.outputs, *record.outside) if output.sha256 is None)
@@ -45,11 +54,19 @@ def different_tensors(output: Output, earlier: Output) -> tuple[str, ...]:
 def folders_and_modes(record: Record) -> tuple[frozenset[str], dict[str, str]]:
     """Return the empty folders that a run left or removed, and the permissions of all that it left, by path.
 
+    Outside the project too, but for folders there.
+
     Folders with files in them are there because of those.
     """
     empty = frozenset(folder.path for folder in record.folders if folder.empty or folder.change == "removed")
     modes = {folder.path: folder.mode for folder in record.folders if folder.mode}
-    return empty, modes | {output.path: output.mode for output in record.outputs if output.mode}
+    files = (*record.outputs, *record.outside)
+    return empty, modes | {output.path: output.mode for output in files if output.mode}
+
+
+def attributes(record: Record) -> dict[str, str]:
+    """Return the digests of the extended attributes of files that a run left, by path; of those that have some."""
+    return {output.path: output.attributes for output in (*record.outputs, *record.outside) if output.attributes}
 
 
 def _other_bytes(record: Record, earlier: Record) -> list[str]:

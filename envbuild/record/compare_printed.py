@@ -7,6 +7,7 @@ from typing import NamedTuple
 from envbuild.record.model import Record
 from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
 
+_ORDER = "order of the lines of {} (several processes printed)"
 _BOUND = "lines of {} beyond those that a run's record has (envbuild verify compares all)"
 
 
@@ -56,6 +57,8 @@ def compare_printed(one: Record, other: Record) -> PrintedComparison:
             undecided.append(_BOUND.format(name))
         elif not equal:
             differing.append(stream)
+        elif mine.sha256 != theirs.sha256:
+            left_out.append(_ORDER.format(name))
     return PrintedComparison(tuple(differing), tuple(undecided), tuple(left_out))
 
 

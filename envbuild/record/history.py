@@ -15,7 +15,7 @@ from pathlib import Path
 from envbuild.cluster.agreement import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
-from envbuild.record.compare_outputs import compare, same_tensors, unread
+from envbuild.record.compare_outputs import compare, other_properties, same_tensors, unread
 from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
@@ -161,7 +161,8 @@ def compared(project: Path, record: Record) -> dict[str, object]:
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
         lines = compare_printed(record, earlier)
-        different = (*compare(record, earlier), *(STREAMS[stream] for stream in lines.differing))
+        files_differ = dict.fromkeys((*compare(record, earlier), *other_properties(record, earlier)))
+        different = (*files_differ, *(STREAMS[stream] for stream in lines.differing))
         if not different and (unread(record) or (lines.unknown and not files)):
             return {}  # what is known of both is equal, and that is not all, or it is nothing
         if not different:

@@ -43,11 +43,18 @@ _WORK = _words(
 _POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
 _DATA = _words("predicted pred predictions survival target label true event arrival lap travel")
 """Quantities that programs measure in time."""
-_RESULT = re.compile(
-    r"(?:^|[^a-z])(?:loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
-    r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed)\W*$",
+_NAMES = (
+    r"loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
+    r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed"
+)
+_OF_MODEL = r"predicted|forecast|survival|simulated|arrival|departure|lap|travel|trip"
+"""What predicts or simulates times has them as its results."""
+_RESULT = re.compile(rf"(?:^|[^a-z])(?:{_NAMES})\W*$", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"(?:^|[^a-z])(?:{_NAMES}|(?:{_OF_MODEL})(?:[ _](?:time|duration)s?)?)(?:\W|(?<![a-z])(?:is|was|of)(?![a-z]))*$",
     re.IGNORECASE,
 )
+_PART = re.compile(rf"(?:^|[_/])(?:{_OF_MODEL})_", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
@@ -92,3 +99,14 @@ def are_durations(name: str) -> bool:
 def names_result(text: str) -> bool:
     """Whether a text ends in the name of a result, such as ``loss: ``: what follows is one, whatever it looks like."""
     return _RESULT.search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def is_result(name: str, before: str) -> bool:
+    """Whether a number in a text that looks like a time is a result.
+
+    Args:
+        name: by which it looks like one, such as ``survival_time: ``; may be empty.
+        before: the text in front of it, such as ``predicted time: `` or ``mean absolute error is ``.
+    """
+    return _PART.search(name) is not None or _BEFORE.search(before) is not None

@@ -182,6 +182,7 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
             differed from those of a run that it was compared with, and whose format is opened (docs/how-to/verify.md).
         unread: why not, in a sentence; empty for files that are no saved model.
         mode: permission bits in octal; empty for links, and where they are not known.
+        attributes: digest of its extended attributes of the namespace ``user``; empty if it has none.
     """
 
     path: str
@@ -189,6 +190,7 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     sha256: Sha256 | None
     mode: str = ""
+    attributes: str = ""
     tensors: dict[str, Tensor] = {}
     content: str = ""
     canonical: str = ""

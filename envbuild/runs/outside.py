@@ -10,12 +10,15 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.core.text import encodable, human_bytes, plural
@@ -164,7 +167,7 @@ class Outside:
         for each in found:
             path = f"{mount.target.rstrip('/')}/{each.path}" if each.path else mount.target
             if self._wanted(path) or not is_noise(f"/{each.path}"):
-                self.files[path] = Output(path=path, change=each.change, size=each.size, sha256=each.sha256)
+                self.files[path] = msgspec.structs.replace(each, path=path)
                 if each.sha256 is None:
                     self._name([path], _CLOSED)
 
@@ -251,14 +254,15 @@ class Outside:
         change: Literal["created", "changed"],
         above: PurePosixPath,
     ) -> Output:
-        shown = encodable(path)
+        shown, mode = encodable(path), f"{stat.S_IMODE(member.mode):03o}"
         first = self.files.get(str(above / member.linkname)) if member.islnk() else None
         if first is not None:  # a second name of a file that came before
-            return Output(path=shown, change=change, size=first.size, sha256=first.sha256)
+            return Output(path=shown, change=change, size=first.size, sha256=first.sha256, mode=mode)
         if member.issym():
             return Output(path=shown, change=change, size=0, sha256=sha256_bytes(os.fsencode(member.linkname)))
         data = archive.extractfile(member)
-        return Output(path=shown, change=change, size=member.size, sha256=self._digest(data, path) if data else None)
+        sha256 = self._digest(data, path) if data else None
+        return Output(path=shown, change=change, size=member.size, sha256=sha256, mode=mode)
 
     def _digest(self, data: IO[bytes], path: str) -> str:
         """Return the SHA-256; a file that is wanted is copied too."""

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Final, Literal
 
 from envbuild.core.digest import sha256_bytes, sha256_stream
 from envbuild.core.fs import folder_below, open_regular
@@ -22,6 +23,8 @@ SKIPPED = frozenset(
 )
 """Folders of tools, at any depth: never results."""
 
+_USER: Final = "user."
+"""Namespace of the extended attributes that any program may set."""
 _HOLES, _SHARE = 16 << 30, 64
 """Bytes from which a file is not read of which no more than one part in so many is on the disk: hours of zeros."""
 
@@ -96,19 +99,19 @@ def changes(
 ) -> tuple[tuple[Output, ...], tuple[str, ...]]:
     """Return the files created or changed, with digests, and the paths deleted, both sorted."""
     outputs = tuple(
-        Output(
-            path=encodable(path),
-            change="changed" if path in before else "created",
-            size=after[path][0],
-            sha256=_digest(root, path),
-            mode=f"{after[path][4]:03o}" if after[path][4] else "",
-        )
+        _output(root, path, "changed" if path in before else "created", after[path])
         for path in sorted(after)
         if before.get(path) != after[path] and not path.endswith("/")
     )
     closed = tuple(f"{path}/" for path, state in after.items() if not state[0] and not state[4] and f"{path}/" in after)
     deleted = (path for path in before.keys() - after.keys() if not path.endswith("/") and not path.startswith(closed))
     return outputs, tuple(sorted(map(encodable, deleted)))
+
+
+def _output(root: Path, path: str, change: Literal["created", "changed"], state: FileState) -> Output:
+    sha256, attributes = _read(root, path)
+    mode = f"{state[4]:03o}" if state[4] else ""
+    return Output(path=encodable(path), change=change, size=state[0], sha256=sha256, mode=mode, attributes=attributes)
 
 
 def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[Folder, ...]:
@@ -126,21 +129,34 @@ def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileStat
     )
 
 
-def _digest(root: Path, path: str) -> str | None:
-    """Digest a file's bytes or a link's target; None if it cannot be read, or is hardly anything but holes.
+def _read(root: Path, path: str) -> tuple[str | None, str]:
+    """Digest a file's bytes or a link's target, and a file's extended attributes.
 
-    Another program may write the folder meanwhile: no link is followed, and nobody is waited for.
+    The first one is None if it cannot be read, or is hardly anything but holes. Another program may write the folder
+    meanwhile: no link is followed, and nobody is waited for.
     """
     *above, name = path.split("/") if path else [""]
+    attributes = ""
     try:
         with folder_below(root if path else root.parent, *above) as folder:
             place = folder / (name or root.name)
             if place.is_symlink():
-                return sha256_bytes(os.fsencode(os.readlink(place)))  # noqa: PTH115 - the name as it is
+                return sha256_bytes(os.fsencode(os.readlink(place))), ""  # noqa: PTH115 - the name as it is
             with open_regular(place, follow=False) as stream:
+                attributes = _attributes(stream.fileno())
                 status = os.fstat(stream.fileno())
                 if status.st_size > _HOLES and status.st_blocks * 512 < status.st_size // _SHARE:
-                    return None
-                return sha256_stream(stream)
+                    return None, attributes
+                return sha256_stream(stream), attributes
     except OSError:
-        return None
+        return None, attributes
+
+
+def _attributes(descriptor: int) -> str:
+    """Digest the extended attributes of a file that programs may set (xattr(7)); empty if there are none."""
+    found = {}
+    with suppress(OSError):
+        for name in sorted(os.listxattr(descriptor)):
+            if name.startswith(_USER):
+                found[name] = os.getxattr(descriptor, name).hex()
+    return sha256_bytes(repr(found).encode()) if found else ""

@@ -4,7 +4,7 @@ Results come by channels: how the program ended, the files it left or deleted, t
 metrics it measured, the files it left outside its project, and what it printed. All are compared always. Files of
 equal content (``record.Output.content``) are equal, whatever their bytes: Keras writes the time of saving into every
 model. TensorBoard's event files hold the time of each value, and their names too: their metrics are compared in their
-place. Of what is printed, times and the like are masked (``printed``).
+place, and what else is in them. Of what is printed, times and the like are masked (``printed``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
-from envbuild.record.compare_outputs import different_tensors, folders_and_modes
+from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
@@ -31,11 +31,17 @@ from envbuild.verification.content.names import common_names
 from envbuild.verification.files import FileTable, masks_of
 
 Outcome = Literal["identical", "different", "failed", "refused"]
-ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "outside", "stdout", "stderr"]
+ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "events", "outside", "stdout", "stderr"]
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
 _METRIC = "metric:"
-_NAMES = {"files": "files", **_STREAMS, "metrics": "metrics", "outside": "outside the project"}
+_NAMES = {
+    "files": "files",
+    **_STREAMS,
+    "metrics": "metrics",
+    "events": "event files",
+    "outside": "outside the project",
+}
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
@@ -237,9 +243,9 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
     """
     files = file_table(runs, ignore)
     readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Folders(runs, ignore)]
-    readers += [_Steps(), _Metrics(ignore), _Outside(ignore)]
+    readers += [_Steps(), _Metrics(ignore), _Events(ignore), _Outside(ignore)]
     several = several_processes(*(each.record for each in runs))
-    readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
+    readers += [_Stream(kind, runs, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
     for index, each in enumerate(runs):
         groups.setdefault(sha256_json([reader.value(each) for reader in readers]), []).append(index)
@@ -403,7 +409,9 @@ class _Deleted:
 
 
 class _Folders:
-    """Empty folders, and permissions of files and folders that all runs have; ``ignore`` as for files.
+    """Empty folders; permissions and extended attributes of files and folders that all runs have.
+
+    ``ignore`` as for files.
 
     Names are common ones, as for files; folders with files in them are there because of those.
     """
@@ -411,16 +419,19 @@ class _Folders:
     kind: ChannelKind = "folders"
 
     def __init__(self, runs: Sequence[Ran], ignore: Sequence[str]) -> None:
-        found = [folders_and_modes(run.record) for run in runs]
+        found = [(*folders_and_modes(run.record), attributes(run.record)) for run in runs]
         wanted = [
             [path for path in sorted({*empty, *modes}) if not _ignored(path, ignore) and not is_event_file(path)]
-            for empty, modes in found
+            for empty, modes, _ in found
         ]
         names = common_names([(paths, masks_of(run.record)) for paths, run in zip(wanted, runs, strict=True)])
         self._tables: list[tuple[int, dict[str, str]]] = []
-        for run, paths, (empty, modes), table in zip(runs, wanted, found, names, strict=True):
-            named = {table.get(path, path): (path in empty, modes.get(path, "")) for path in paths}
-            self._tables.append((id(run), {name: f"{'empty ' * left}{mode}" for name, (left, mode) in named.items()}))
+        for run, paths, (empty, modes, extended), table in zip(runs, wanted, found, names, strict=True):
+            named = {
+                table.get(path, path): f"{'empty ' * (path in empty)}{modes.get(path, '')} {extended.get(path, '')}"
+                for path in paths
+            }
+            self._tables.append((id(run), named))
         everywhere = set.intersection(*({*table} for _, table in self._tables)) if self._tables else set()
         # What only some have and is not empty differs by the files in it.
         for _, table in self._tables:
@@ -439,17 +450,19 @@ class _Folders:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = self._of(one), self._of(other)
         names = tuple(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
-        pairs = [(name, mine.get(name, "").split(), theirs.get(name, "").split()) for name in names]
-        phrases = [
-            f"permissions of {name} ({before[-1]} → {after[-1]})"
-            if before and after and before[-1] != after[-1]
-            else f"the empty folder {name}"
-            for name, before, after in pairs
-        ]
+        phrases = [_of_folders(name, mine.get(name, ""), theirs.get(name, "")) for name in names]
         return ((_some(phrases),) if names else ()), names
 
     def _of(self, run: Ran) -> dict[str, str]:
         return next(table for each, table in self._tables if each == id(run))
+
+
+def _of_folders(name: str, before: str, after: str) -> str:
+    """Describe what differs of a folder or a file: there and empty, permissions, extended attributes."""
+    (one, extended), (other, changed) = (text.rpartition(" ")[::2] for text in (before, after))
+    if one and other and one.split()[-1:] != other.split()[-1:]:
+        return f"permissions of {name} ({one.split()[-1]} → {other.split()[-1]})"
+    return f"extended attributes of {name}" if extended != changed else f"the empty folder {name}"
 
 
 class _Steps:
@@ -500,17 +513,55 @@ class _Metrics:
         return ((phrase,) if names else ()), names
 
 
+class _Events:
+    """Histograms, images and texts in TensorBoard's event files; ``ignore`` as for files.
+
+    Files have the time, the host and the process in their names, so they are compared in any order.
+    """
+
+    kind: ChannelKind = "events"
+
+    def __init__(self, ignore: Sequence[str]) -> None:
+        self._ignore = ignore
+
+    def value(self, run: Ran) -> Any:
+        return sorted(content.digest for content in self._of(run))
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        count = sum(len(content.entries) for content in self._of(run))
+        return count, f"{plural(count, 'other value')} of TensorBoard" if count else ""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        closed = [path for path in event_files(run, self._ignore) if path not in run.contents]
+        return (f"{_some(closed)}: all but scalars",) if closed else ()
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        mine, theirs = ({each.digest: each for each in self._of(run)} for run in (one, other))
+        pairs = list(zip([*mine], [*theirs], strict=False))
+        reasons = [compare(mine[a], theirs[b]).why for a, b in pairs if a != b]
+        if self.value(one) == self.value(other):
+            return (), ()
+        return (f"TensorBoard's event files ({'; '.join(reasons[:2]) or 'of other number'})",), ()
+
+    def _of(self, run: Ran) -> list[Content]:
+        """Return what is in the files but for scalars, of those that hold more than these."""
+        found = (run.contents.get(path) for path in event_files(run, self._ignore))
+        return [content for content in found if content is not None and content.entries]
+
+
 class _Stream:
     """What the program printed to one of its two streams, measurements and names of the moment masked.
 
     Args:
         kind: which.
+        runs: all that are compared.
         several: it had several processes, whose lines come in any order.
     """
 
-    def __init__(self, kind: Literal["stdout", "stderr"], *, several: bool) -> None:
+    def __init__(self, kind: Literal["stdout", "stderr"], runs: Sequence[Ran], *, several: bool) -> None:
         self.kind: ChannelKind = kind
         self._several = several
+        self._shuffled = several and len({self._of(run).sha256 for run in runs}) > 1
 
     def value(self, run: Ran) -> Any:
         printed = self._of(run)
@@ -520,11 +571,13 @@ class _Stream:
         printed = self._of(run)
         if not printed.lines:
             return 0, ""
-        return printed.lines, printed.phrase(_STREAMS[self.kind])
+        order = ", which came in another order (several processes printed)" if self._shuffled else ""
+        return printed.lines, f"{printed.phrase(_STREAMS[self.kind])}{order}"
 
     def masked(self, run: Ran) -> tuple[str, ...]:
         masked = self._of(run).masked
-        return tuple(f"{plural(count, 'line')} with {kind}" for kind, count in masked.items())
+        order = ("order, as several processes printed",) if self._shuffled else ()
+        return (*(f"{plural(count, 'line')} with {kind}" for kind, count in masked.items()), *order)
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return ((_STREAMS[self.kind],) if self.value(one) != self.value(other) else ()), ()
@@ -536,6 +589,12 @@ class _Stream:
 def is_event_file(path: str) -> bool:
     """Whether a file is TensorBoard's: its name and its bytes hold the time."""
     return _EVENTS.fullmatch(PurePosixPath(path).name) is not None
+
+
+def event_files(run: Ran, ignore: Sequence[str]) -> list[str]:
+    """Return the paths of a run's event files that are compared; ``ignore`` as for ``judge``."""
+    paths = (each.path for each in run.record.outputs if each.sha256 is not None)
+    return [path for path in paths if is_event_file(path) and not _ignored(path, ignore)]
 
 
 def file_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:

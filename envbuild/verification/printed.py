@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import names_result
+from envbuild.record.measurements import is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -44,12 +44,15 @@ _OF_RATE = (
     r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+"""Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
 """Names of files that are looked for in texts."""
+_REST = 8
+"""Characters of a row behind a shorter one that was written over it, from which they count."""
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
@@ -142,7 +145,7 @@ class Masks:
         done, left = -1, _may_match(line)
         while left:
             for number in left:
-                if number > done:
+                if number > done and _TABLE[number].is_in(line):
                     done = number
                     before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
                     if line != before:
@@ -164,7 +167,16 @@ class Masks:
 
 
 def _names_result(found: re.Match[str]) -> bool:
-    return names_result(found.string[max(0, found.start() - _NAME) : found.start()])
+    start = found.start()
+    return is_result(found.groupdict().get("keep") or "", _behind_digits(found.string[max(0, start - _NAME) : start]))
+
+
+def _behind_digits(text: str) -> str:
+    """Return what a name may be in: numbers end it, but for ``f1`` and ``r2``."""
+    for at in range(len(text) - 1, -1, -1):
+        if text[at].isdigit():
+            return text[max(0, at - 2) if text[at - 1 : at + 1].lower() in ("f1", "r2") else at + 1 :]
+    return text
 
 
 Moment = Callable[["re.Match[str]"], "float | None"]
@@ -198,6 +210,7 @@ class _Rule:
         text: the pattern of what is replaced, but for its group ``keep``.
         gate: texts of which a line must have one, in lower case and whatever its digits, to be worth a search; none for
             any line.
+        digits: the same with their digits, if these tell more.
         moment: reads the moment that the text names, which has to be about when the run was.
     """
 
@@ -206,11 +219,16 @@ class _Rule:
     text: str
     gate: tuple[str, ...]
     moment: Moment | None
+    digits: tuple[str, ...] = ()
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern; most programs print what few rules need."""
         return _compiled(self.text)
+
+    def is_in(self, line: str) -> bool:
+        """Whether a line has one of the texts with digits that it must have, if all have some."""
+        return not self.digits or any(part in line for part in self.digits)
 
     def may_match(self, shape: str, lower: str) -> bool:
         """Whether any line of a shape may match; ``lower`` is the shape in lower case."""
@@ -227,9 +245,12 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None) -> _Rule:
     """Make a rule; ``gate`` has its texts with spaces between."""
-    return _Rule(kind, mark, pattern, tuple(gate.split()), moment)
+    parts = tuple(gate.split())
+    told = all(_NAMED_DIGIT.search(part) is not None for part in parts)
+    return _Rule(kind, mark, pattern, parts, moment, parts if told else ())
 
 
+_NAMED_DIGIT = re.compile(r"[1-9]")
 _LOGGED_BY_CLOCK = re.compile(
     r"(?:[IWE]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] [\w./]+/)"
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
@@ -300,6 +321,14 @@ _TABLE = (
         "sps fps throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
+    # Whatever tqdm counts: papermill's cells, datasets' examples.
+    _rule(
+        "rates",
+        "rate",
+        "<",
+        rf"(?P<keep>\[\d{{1,3}}:\d\d(?::\d\d)?<(?:\d{{1,3}}:\d\d(?::\d\d)?|\?), +)"
+        rf"(?:{_NUMBER}|\?)(?:s/|[kMGT]?)[^\W\d]\w*(?:/s)?(?=[],])",
+    ),
     # Memory.
     _rule(
         "memory",
@@ -320,7 +349,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration eta sec latency",
+        "time elapsed took duration sec latency runtime",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
@@ -337,7 +366,6 @@ _TABLE = (
 """In the order in which they are applied."""
 
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
-_NAMED_DIGIT = re.compile(r"[1-9]")
 _ZEROS = str.maketrans("123456789", "000000000")
 _SHAPES, _SHAPE = 4096, 1000
 """How many shapes of lines are known at a time, and their characters at most."""
@@ -467,6 +495,7 @@ class _Screen:
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
         self._rows = [""]
+        self._covered = [""]
         self._at = 0
         self._return = False
 
@@ -484,26 +513,33 @@ class _Screen:
             elif control.endswith("A"):
                 self._at = max(0, self._at - int(found[1] or 1))
                 self._return = True
+            elif control.endswith("K"):
+                self._covered[self._at] = ""
+                if self._return or control.endswith("[2K"):
+                    self._rows[self._at] = ""
         self._put(text[place:])
 
     def finish(self) -> None:
         """Give away what is left; an empty last row is no line."""
-        for row in self._rows[:-1]:
+        *above, last = map(_shown, self._rows, self._covered)
+        for row in above:
             self._take(row)
-        if self._rows[-1]:
-            self._take(self._rows[-1])
-        self._rows, self._at = [""], 0
+        if last:
+            self._take(last)
+        self._rows, self._covered, self._at = [""], [""], 0
 
     def _put(self, text: str) -> None:
         if not text:
             return
         if self._return:
+            row, covered = self._rows[self._at], self._covered[self._at]
+            self._covered[self._at] = row + covered[len(row) :]
             self._rows[self._at], self._return = "", False
         row = self._rows[self._at] + text
         if len(row) > _LONGEST:
-            for above in self._rows[: self._at]:
+            for above in map(_shown, self._rows[: self._at], self._covered):
                 self._take(above)
-            self._rows, self._at = self._rows[self._at :], 0
+            self._rows, self._covered, self._at = self._rows[self._at :], self._covered[self._at :], 0
             while len(row) > _LONGEST:
                 self._take(row[:_LONGEST])
                 row = row[_LONGEST:]
@@ -514,9 +550,16 @@ class _Screen:
         self._at += 1
         if self._at == len(self._rows):
             self._rows.append("")
+            self._covered.append("")
         if len(self._rows) > _ROWS:
-            self._take(self._rows.pop(0))
+            self._take(_shown(self._rows.pop(0), self._covered.pop(0)))
             self._at -= 1
+
+
+def _shown(row: str, covered: str) -> str:
+    """Return what is seen of a row that was written over another one; a few characters are left by numbers of times."""
+    rest = covered[len(row) :]
+    return row + rest if len(rest.strip()) >= _REST else row
 
 
 @dataclass(kw_only=True)

@@ -19,10 +19,10 @@ import msgspec
 
 from envbuild.cluster import frames
 from envbuild.core.digest import canonical_json
+from envbuild.core.tfrecord import crc32c
 from envbuild.host import file as host_file
 from envbuild.lockfile import model as locks
 from envbuild.record import model as records
-from envbuild.runs.results.events import crc32c
 from envbuild.store.bundle import ARTIFACT
 from envbuild.verification import attestation
 from tests.support import debs, formats, models

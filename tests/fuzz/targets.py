@@ -34,6 +34,7 @@ from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict, comp
 from envbuild.cluster.hostlist import expand_counts, expand_hosts
 from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
 from envbuild.core.clock import utc_now
+from envbuild.core.tfrecord import crc32c
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError, UsageError
 from envbuild.host import file as host_file
 from envbuild.image.cpython.archive import pack_python
@@ -432,7 +433,7 @@ def _events(data: bytes) -> None:
     """Read an event file as it is, and one whose only record holds these bytes."""
     list(events.scalars(_file(data)))
     head = struct.pack("<Q", len(data))
-    framed = (head, struct.pack("<I", events.crc32c(head)), data, struct.pack("<I", events.crc32c(data)))
+    framed = (head, struct.pack("<I", crc32c(head)), data, struct.pack("<I", crc32c(data)))
     list(events.scalars(_file(b"".join(framed))))
 
 

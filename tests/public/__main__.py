@@ -1,7 +1,7 @@
 """Verify programs of source archives and print a table: ``python -m tests.public [--results FILE] [NAME…]``.
 
-Each is verified as a user would: three runs in containers, unmodified; its figures count as files (figures.py). Needs a
-container engine and a package index.
+Each is verified as a user would: three runs in containers, unmodified; its figures count as files (figures.py),
+notebooks run under papermill and their cells count. Needs a container engine and a package index.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Verified:
     """
 
     name: str
+    kind: str
     verdict: str
     compared: str
     cause: str
@@ -60,14 +61,17 @@ def main() -> int:
     parser.add_argument("--results", type=Path)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    found: list[Verified] = []
-    for package in tomllib.loads((_FOLDER / "sdists.toml").read_text())["package"]:
-        with tempfile.TemporaryDirectory() as folder:
-            found += _verify_all(package, Path(folder), options.names)
-    lines = ["| program | verdict | compared | seconds |", "| --- | --- | --- | --- |"]
+    packages = tomllib.loads((_FOLDER / "sdists.toml").read_text())["package"]
+    with tempfile.TemporaryDirectory() as folder:
+        made = make_project(Path(folder), _NAME, {"figures.py": (_FOLDER / "figures.py").read_text()})
+        try:
+            found = [each for package in packages for each in verify_all(package, made, Path(folder), options.names)]
+        finally:
+            forget_images(f"envbuild/{_NAME}")
+    lines = ["| kind | program | verdict | compared | seconds |", "| --- | --- | --- | --- | --- |"]
     for each in found:
         said = f"{each.verdict}: {each.cause}" if each.cause else each.verdict
-        lines.append(f"| {each.name} | {said} | {each.compared} | {each.seconds:.0f} |")
+        lines.append(f"| {each.kind} | {each.name} | {said} | {each.compared} | {each.seconds:.0f} |")
     if options.results:
         options.results.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
@@ -76,28 +80,36 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _verify_all(package: dict[str, Any], root: Path, names: list[str]) -> list[Verified]:
-    archive = download(package["requirement"], package["backend"], package["sha256"], root / "sdist")
-    made = make_project(root, _NAME, {"figures.py": (_FOLDER / "figures.py").read_text()})
+def verify_all(package: dict[str, Any], made: Project, root: Path, names: list[str]) -> list[Verified]:
+    """Verify the programs of a package that are named in part, all if none are, in copies of a built project."""
     programs = [name for name in package["programs"] if not names or any(part in name for part in names)]
-    try:
+    if not programs:
+        return []
+    with tempfile.TemporaryDirectory(dir=root) as folder:
+        archive = download(package["requirement"], package["backend"], package["sha256"], Path(folder, "sdist"))
         with ThreadPoolExecutor(int(os.environ.get("PLANT_JOBS", "2"))) as pool:
-            return list(pool.map(lambda name: _verify(package, archive, made, root, name), programs))
-    finally:
-        forget_images(f"envbuild/{_NAME}")
+            return list(pool.map(lambda name: _verify(package, archive, made, Path(folder), name), programs))
 
 
 def _verify(package: dict[str, Any], archive: Path, made: Project, root: Path, name: str) -> Verified:
-    """Verify one program in a project that holds nothing else of the archive."""
-    project = made.copy(root / name.replace("/", "-").removesuffix(".py"))
+    """Verify one program in a project that holds nothing else of the archive but what it needs."""
+    project = made.copy(root / re.sub(r"[^\w.-]", "-", name))
+    program = f"program{Path(name).suffix}"
     with tarfile.open(archive) as members:
         top = members.getnames()[0].partition("/")[0]
-        stream = members.extractfile(f"{top}/{package['folder']}/{name}")
-        assert stream is not None, name
-        project.write("program.py", stream.read().decode("utf-8"))
-    mount = ("--mount", f"{environment(package['environment'], '3.11')}:/frameworks:ro")
+        for member, file in ((name, program), *((each, Path(each).name) for each in package.get("with", ()))):
+            stream = members.extractfile(f"{top}/{package['folder']}/{member}")
+            assert stream is not None, member
+            project.write(file, stream.read().decode("utf-8"))
+    options = ["--mount", f"{environment(package['environment'], '3.11')}:/frameworks:ro"]
+    if program.endswith(".ipynb"):
+        options += ["-e", "JUPYTER_PATH=/frameworks/share/jupyter"]
+        command = ["-m", "papermill", "-k", "python3", program, "executed.ipynb"]
+    else:
+        options += ["-e", "MPLBACKEND=module://figures"]
+        command = [program, *package.get("arguments", {}).get(name, ())]
     begin = time.monotonic()
-    done = project("verify", "--json", "-e", "MPLBACKEND=module://figures", *mount, "program.py")
+    done = project("verify", "--json", *options, *command)
     seconds = time.monotonic() - begin
     table: dict[str, Any] = json.loads(done.out) if done.out.strip().startswith("{") else {}
     causes = table.get("causes") or [{}]
@@ -105,9 +117,12 @@ def _verify(package: dict[str, Any], archive: Path, made: Project, root: Path, n
     verdict = {0: "bit-identical", 16: "different"}.get(done.code, f"exit {done.code}: {done.err[-_PROBLEM:]!r}")
     expected = package.get("different", {}).get(name)
     right = re.search(expected, cause) is not None if expected and done.code == 16 else done.code == 0 and not expected
+    if not right:
+        print(f"{name}: exit {done.code}\n{done.out[-3000:]}\n{done.err[-3000:]}", file=sys.stderr, flush=True)
     print(f"{name:<60}{verdict[:40]:<15}{seconds:4.0f} s  {cause[:60]}", file=sys.stderr, flush=True)
     return Verified(
-        name=name.removesuffix(".py"),
+        name=f"{package['requirement'].partition('=')[0]} {name.rpartition('.')[0]}",
+        kind=package["kind"],
         verdict=verdict,
         compared=", ".join(table.get("compared") or table.get("agrees") or ()),
         cause=cause,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envbuild.core.digest import sha256_file
 
-_BACKEND = """\
+_BODY = """\
 import shutil
 from pathlib import Path
 
@@ -30,6 +30,11 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     folder.mkdir()
     shutil.copy("PKG-INFO", folder / "METADATA")
     return folder.name
+
+
+class __legacy__:  # the backend of archives that name none, as pip has it
+    get_requires_for_build_wheel = staticmethod(get_requires_for_build_wheel)
+    prepare_metadata_for_build_wheel = staticmethod(prepare_metadata_for_build_wheel)
 """
 
 
@@ -38,13 +43,16 @@ def download(requirement: str, backend: str, sha256: str, folder: Path) -> Path:
 
     Args:
         requirement: as ``scikit-learn==1.9.1``.
-        backend: module of its build backend.
+        backend: module of its build backend, as ``mesonpy`` or ``setuptools.build_meta``.
         sha256: of the archive.
         folder: to put it into.
     """
     inert = folder / "inert"
-    inert.mkdir(parents=True, exist_ok=True)
-    (inert / f"{backend}.py").write_text(_BACKEND)
+    module = inert.joinpath(*backend.split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text(_BODY)
+    for parent in module.relative_to(inert).parents[:-1]:
+        (inert / parent / "__init__.py").touch()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"]
     command += ["--no-binary", ":all:", "--dest", str(folder), requirement]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(inert)})

@@ -103,10 +103,33 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         for cell in table["cells"]:
             if isinstance(cell, dict) and isinstance(cell.get("id"), str):
                 out.leave_out("cells' ids", cell.pop("id"), "identity")
+            if isinstance(cell, dict) and isinstance(cell.get("outputs"), list):
+                cell["outputs"] = _with_whole_streams(out, cell["outputs"])
     if is_trace(table):
         _trace(out, path, table, nested)
     else:
         _value(out, path, "", table, nested, ())
+
+
+def _with_whole_streams(out: Canonical, outputs: list[Any]) -> list[Any]:
+    """Return a cell's outputs with one for each stream, by lines as they are shown at last.
+
+    A kernel sends what is printed in pieces, by the clock, and those of two streams come in any order.
+    """
+    texts: dict[str, list[str]] = {}
+    rest: list[Any] = []
+    for each in outputs:
+        if not isinstance(each, dict) or each.get("output_type") != "stream" or not isinstance(each.get("name"), str):
+            rest.append(each)
+            continue
+        text = each.get("text")
+        parts = text if isinstance(text, list) else [text]
+        texts.setdefault(each["name"], []).extend(part for part in parts if isinstance(part, str))
+    streams = [
+        {"output_type": "stream", "name": name, "text": [row.text for row in rows("".join(parts).encode(), out.masks)]}
+        for name, parts in sorted(texts.items())
+    ]
+    return [*streams, *rest]
 
 
 def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:

@@ -22,6 +22,7 @@ from envbuild.verification.content.canonical import (
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import read_database
 from envbuild.verification.content.documents import read_text
+from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.images import read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.pickles import read_pickles
@@ -123,6 +124,8 @@ def _kind(data: bytes) -> str:
         return "hash file"
     if is_profile(data):
         return "profile"
+    if is_event_file(data):
+        return "events"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -152,6 +155,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_model(out, path, data)
     elif kind == "profile":
         read_profile(out, path, data)
+    elif kind == "events":
+        read_event_file(out, path, data)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

@@ -657,6 +657,23 @@ def test_permissions_and_empty_folders_are_results() -> None:
     assert found == {"fold": ("an empty folder", NOWHERE), f"permissions of {first.path}": ("644", "755")}
 
 
+def test_permissions_outside_the_project_and_extended_attributes_are_results() -> None:
+    """Equal bytes are not all that a file is."""
+    (first, *_) = record().outputs
+    left = Output(path="/tmp/w", change="created", size=1, sha256="ab" * 32, mode="644")
+    one = record(outputs=(msgspec.structs.replace(first, mode="644", attributes="cd" * 32),), outside=(left,))
+    other = record(
+        B,
+        outputs=(msgspec.structs.replace(first, mode="644"),),
+        outside=(msgspec.structs.replace(left, mode="600"),),
+    )
+    found = {each.what: (each.before, each.after) for each in results(one, other)}
+    assert found == {
+        "permissions of /tmp/w": ("644", "600"),
+        f"extended attributes of {first.path}": ("cdcdcdcdcdcd…", NOWHERE),
+    }
+
+
 def mounted(files: dict[str, str | None], **facts: str) -> Record:
     """A run that imported files of a package from outside the image."""
     package = {"name": "library", "version": "1.0", "path": "/extra/library", "files": files, **facts}
@@ -686,6 +703,14 @@ def test_packages_are_compared_by_what_both_runs_imported(
 ) -> None:
     """Which parts of a package a run imports is no other package; a file of it that differs is."""
     assert sentences(mounted(one), mounted(other)) == expected
+
+
+def test_a_child_that_was_killed_has_listed_no_packages() -> None:
+    """That it has none is no cause; of the main process it is one."""
+    package = {"name": "library", "version": "1.0", "path": "/extra/library", "files": {"a.py": sha("0")}}
+    for path, expected in (("exec kernel.1", 0), ("", 1)):
+        one, other = (record(processes=(process(path=path, packages=each),)) for each in ([package], []))
+        assert len(sentences(one, other)) == expected
 
 
 def test_a_package_of_another_version_or_place_is_named() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from envbuild.record import history
 from envbuild.record.compare_printed import PrintedComparison, compare_printed
-from envbuild.record.model import LockFacts, Options, Output, Record, RecordError
+from envbuild.record.model import Folder, LockFacts, Options, Output, Record, RecordError
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
 from envbuild.verification.printed import BoundedDigest, Masks
 from tests.support.records import process
@@ -157,6 +157,22 @@ def printed(text: bytes, start: float = 1_795_247_763.0, **bounds: int) -> dict[
     return {"stdout": digest.result()}
 
 
+def test_permissions_and_attributes_are_results(tmp_path: Path) -> None:
+    """Runs of equal bytes with other permissions, extended attributes or empty folders have not the same bits."""
+    ids = [history.new_id(when) for when in (1, 2)]
+    left = Output(path="model", change="created", size=1, sha256="ab" * 32, mode="644", attributes="cd" * 32)
+    fold = Folder(path="fold", change="created", mode="755", empty=True)
+    history.save(tmp_path, a_record(ids[0], outputs=(left,), printed={}))
+    same = history.compared(tmp_path, a_record(ids[1], outputs=(left,), printed={}))
+    assert same["same_bits_as"] == ids[0]
+    for changes in ({"mode": "600"}, {"attributes": ""}):
+        changed = (msgspec.structs.replace(left, **changes),)
+        found = history.compared(tmp_path, a_record(ids[1], outputs=changed, printed={}))
+        assert found == {"differs_from": ids[0], "differs_in": ("model",)}
+    found = history.compared(tmp_path, a_record(ids[1], outputs=(left,), folders=(fold,), printed={}))
+    assert found == {"differs_from": ids[0], "differs_in": ("fold",)}
+
+
 def test_printed_lines_are_results(tmp_path: Path) -> None:
     """Runs of equal files that print other numbers are not the same; other times are; a run without files counts."""
     ids = [history.new_id(when) for when in (1, 2, 3)]
@@ -203,14 +219,14 @@ def test_lines_that_were_not_to_be_compared(tmp_path: Path) -> None:
 
 
 def test_lines_of_several_processes_come_in_any_order() -> None:
-    """The order of lines is nobody's result where several processes print them."""
+    """The order of lines is nobody's result where several processes print them; that it was another one is known."""
     one, other = (a_record("", printed=printed(text)) for text in (b"a\nb\n", b"b\na\n"))
     assert compare_printed(one, other).differing == ("stdout",)
     several = (process(), process(pid=9, path="worker 1"))
-    assert (
-        compare_printed(*(msgspec.structs.replace(each, processes=several) for each in (one, other)))
-        == PrintedComparison()
-    )
+    both = [msgspec.structs.replace(each, processes=several) for each in (one, other)]
+    order = "order of the lines of standard output (several processes printed)"
+    assert compare_printed(*both) == PrintedComparison(left_out=(order,))
+    assert compare_printed(both[0], both[0]) == PrintedComparison()
 
 
 def test_the_text_of_a_run_is_its_owners(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.core.tfrecord import crc32c
 from envbuild.record.model import Output
 from envbuild.runs.results import events, metrics
 from envbuild.runs.results.lines import LINE, StdoutCapture
@@ -118,7 +119,7 @@ def varint(value: int) -> bytes:
 
 def record(data: bytes) -> bytes:
     head = struct.pack("<Q", len(data))
-    return b"".join(part + struct.pack("<I", events.crc32c(part)) for part in (head, data))
+    return b"".join(part + struct.pack("<I", crc32c(part)) for part in (head, data))
 
 
 def scalar(tag: str, step: int, value: bytes) -> bytes:
@@ -165,7 +166,7 @@ def test_scalars_of_event_files(tmp_path: Path, value: bytes, found: float | Non
 def test_the_checksum_is_known() -> None:
     """The mask over the published check value of CRC-32C."""
     crc = 0xE3069283
-    assert events.crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    assert crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def test_damaged_event_files_give_what_is_whole(tmp_path: Path) -> None:

@@ -75,6 +75,15 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def test_permissions_of_files_of_the_container_are_known(tmp_path: Path) -> None:
+    """As those of the project's files are."""
+    around = Outside(mounts=(), wanted=(), kept=tmp_path, targets=("/workspace",))
+    around.look_first()
+    around.look_inside(Files({"/opt/model.bin": b"model"}))
+    ((each,), _) = around.look_last({})
+    assert each.mode == "644"
+
+
 def test_files_of_the_container_are_digested(tmp_path: Path) -> None:
     """New and changed files and links, wherever they are; a new folder is read once, the project is not read."""
     own = Files(

@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Folder, dumps, loads
 from envbuild.runs.workspace import changes, folder_changes, scan
@@ -31,6 +33,21 @@ def test_created_changed_and_deleted_files_are_distinguished(tmp_path: Path) -> 
         ("link", "created", 4, sha256_bytes(b"same")),
     ]
     assert deleted == ("deleted",)
+
+
+def test_extended_attributes_are_digested(tmp_path: Path) -> None:
+    """A result that a program keeps in a file's attributes is seen; a file without any has no digest of them."""
+    for name in ("none", "one", "other"):
+        (tmp_path / name).write_text("same")
+    try:
+        os.setxattr(tmp_path / "one", "user.accuracy", b"0.9063")
+        os.setxattr(tmp_path / "other", "user.accuracy", b"0.9067")
+    except OSError as error:
+        pytest.skip(f"the file system has no extended attributes: {error}")
+    outputs, _ = changes(tmp_path, {}, scan(tmp_path))
+    none, one, other = (each.attributes for each in outputs)
+    assert none == ""
+    assert len({none, one, other}) == 3
 
 
 def test_a_change_that_hides_its_time_is_found(tmp_path: Path) -> None:

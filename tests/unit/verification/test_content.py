@@ -53,6 +53,14 @@ def as_json(**table: Any) -> bytes:
     return json.dumps(table).encode()
 
 
+def stream(*lines: str) -> dict[str, Any]:
+    """What a notebook's cell printed."""
+    return {"output_type": "stream", "name": "stdout", "text": lines}
+
+
+note = {"output_type": "stream", "name": "stderr", "text": "a warning\n"}
+
+
 def as_zip(members: dict[str, bytes], second: int = 2, **options: Any) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", **options) as archive:
@@ -235,6 +243,11 @@ SAME = {
         as_json(nbformat=4, cells=[{"id": "deadbeef", "source": "1", "outputs": [{"text": ["took 2.5 s\n"]}]}]),
         "cells' ids, cells[0].outputs[0].text[0] differ",
     ),
+    "notebook's streams in pieces": (
+        as_json(nbformat=4, cells=[{"outputs": [stream("a\n", "\r10%"), note, stream("\r20%\nb\n")]}]),
+        as_json(nbformat=4, cells=[{"outputs": [note, stream("a\n\r20%\nb\n")]}]),
+        "only the container's bytes differ",
+    ),
     "monitor.csv": (
         b'#{"t_start": 1795247763.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.25\n',
         b'#{"t_start": 1795247769.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.75\n',
@@ -323,6 +336,10 @@ OTHER = {
     "which element": (
         b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m1a2b3c4d5'/></svg>",
         b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m5d4c3b2a1'/></svg>",
+    ),
+    "what a notebook printed in pieces": (
+        as_json(nbformat=4, cells=[{"outputs": [stream("a\n", "b\n"), note]}]),
+        as_json(nbformat=4, cells=[{"outputs": [stream("b\n"), note, stream("a\n")]}]),
     ),
     "what a notebook printed": (
         as_json(nbformat=4, cells=[{"outputs": [{"text": ["loss 1\n"]}]}]),

@@ -58,6 +58,7 @@ MASKED = [
     ("times", "[I 2026-11-21 05:16:03,123] Trial 0: 0.5", "[I 2026-11-21 05:16:04,999] Trial 0: 0.5"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
+    ("rates", "25/25 [01:07<00:00,  2.71s/cell]", "25/25 [00:07<00:00,  1.71cell/s]"),
     ("rates", "120 samples/sec", "95.5 samples/sec"),
     ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
     ("rates", "450 tokens per second", "451 tokens per second"),
@@ -130,6 +131,12 @@ SEEN = [
     ("trials 5", "trials 6"),
     ("weights: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d", "weights: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e"),
     ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
+    ("best eta: 0.3747", "best eta: 0.3748"),
+    ("predicted time: 37.811 s", "predicted time: 37.812 s"),
+    ("median survival_time: 41.332", "median survival_time: 41.333"),
+    ("mean absolute error is 1.770 minutes", "mean absolute error is 1.771 minutes"),
+    ("MAE (arrival) ... 7.543 s", "MAE (arrival) ... 7.544 s"),
+    ("departure 22:31:19", "departure 22:31:20"),
     ("-0.0", "0.0"),
     ("nan", "inf"),
 ]
@@ -192,6 +199,22 @@ def test_a_progress_bar_is_what_it_shows_at_last(frames: Sequence[str]) -> None:
     found = digest(*(frame.encode() for frame in frames)).result()
     last = digest("100%|██████████| 10/10 [00:09<00:00, 1.1it/s]\n".encode()).result()
     assert (found.lines, found.sha256) == (1, last.sha256)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("final loss 0.25424302\r>\n", ">inal loss 0.25424302"),
+        ("loss 0.25424302 of 3\rdone\rok\n", "okne 0.25424302 of 3"),
+        ("elapsed 12.41s\relapsed 9.8s\n", "elapsed 9.8s"),
+        ("loss 0.25424302\r\x1b[Kdone\n", "done"),
+        ("loss 0.25424302\x1b[2K\rdone\n", "done"),
+        ("loss 0.25424302\r               \rdone\n", "done"),
+    ],
+)
+def test_what_a_shorter_line_leaves_of_the_one_below_counts(text: str, shown: str) -> None:
+    """A terminal still shows it, unless it was erased; the last characters, which numbers of times leave, do not."""
+    assert [row.text for row in rows(text.encode(), MASKS)] == [shown]
 
 
 def test_bars_above_each_other_are_drawn_in_place() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from envbuild.cli.render import verify as render
 from envbuild.cli.render.diff import divergence_json
+from envbuild.core.tfrecord import crc32c
 from envbuild.determinism.operations import table
 from envbuild.difference.finding import Finding
 from envbuild.errors import LockError
@@ -23,10 +26,11 @@ from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
 from envbuild.verification.calls import SQL_TIME, TIMEOUT, Call, calls
 from envbuild.verification.causes import rank_causes
+from envbuild.verification.content import read
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import Printed
+from envbuild.verification.printed import Masks, Printed
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
@@ -85,7 +89,14 @@ def test_lines_of_several_processes_come_in_any_order() -> None:
     """Between processes order is chance and no result; within one process it is a result."""
     one, other = (Printed(lines=2, sha256=sign, unordered="u") for sign in "ab")
     two = {"processes": (process(), process(path="1"))}
-    assert judge([ran(stdout=one, **two), ran(stdout=other, **two)], 2).outcome == "identical"
+    verdict = judge([ran(stdout=one, **two), ran(stdout=other, **two)], 2)
+    assert (verdict.outcome, verdict.masked) == (
+        "identical",
+        ("standard output: order, as several processes printed",),
+    )
+    order = "2 lines of standard output, which came in another order (several processes printed)"
+    assert verdict.compared == (order,)
+    assert judge([ran(stdout=one, **two), ran(stdout=one, **two)], 2).masked == ()
     single = {"processes": (process(),)}
     assert judge([ran(stdout=one, **single), ran(stdout=other, **single)], 2).outcome == "different"
 
@@ -125,6 +136,49 @@ def test_event_files_are_compared_by_their_metrics() -> None:
     assert judge([ran(first, metrics=same), ran(second, metrics=same)], 2).outcome == "identical"
     verdict = judge([ran(first, metrics=same), ran(second, metrics={"loss": ((1, 0.25),)})], 2)
     assert verdict.differs == ("metrics: loss 0.5 → 0.25",)
+
+
+def test_what_else_is_in_event_files_counts() -> None:
+    """Histograms, images and texts of TensorBoard are results as scalars are; dates in texts are not."""
+    first = output("logs/events.out.tfevents.1732160000.envbuild.8.0.v2", "1")
+    second = output("logs/events.out.tfevents.1732160009.envbuild.9.0.v2", "2")
+
+    def run(file: Output, *values: bytes) -> Ran:
+        data = b"".join(map(framed, (field(3, b"brain.Event:2"), *map(summary, values))))
+        content = read(data, Masks(1732160000.0))
+        assert content is not None
+        return replace(ran(file), contents={file.path: content})
+
+    histogram, text = field(5, b"bins"), field(8, field(1, 7) + field(8, b"written on 2024-11-21 03:33:20, lr 0.1"))
+    later = field(8, field(1, 7) + field(8, b"written on 2024-11-21 03:33:29, lr 0.1"))
+    verdict = judge([run(first, histogram, text), run(second, histogram, later)], 2)
+    assert (verdict.outcome, verdict.compared) == ("identical", ("2 other values of TensorBoard",))
+    for kind in (4, 5, 6):
+        verdict = judge([run(first, field(kind, b"bins")), run(second, field(kind, b"bibs"))], 2)
+        assert verdict.outcome == "different"
+        assert verdict.differs[0].startswith("TensorBoard's event files (w, step 3, ")
+    other = field(8, field(1, 7) + field(8, b"written on 2024-11-21 03:33:20, lr 0.2"))
+    assert judge([run(first, text), run(second, other)], 2).outcome == "different"
+    unopened = judge([ran(first), ran(second)], 2)
+    assert unopened.masked == (f"event files: {first.path}: all but scalars",)
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """Write a field of a protocol buffer; values are short."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def summary(value: bytes) -> bytes:
+    """Write an event of step 3 with a value of tag ``w``; its date is no result."""
+    return field(2, 3) + field(5, field(1, field(1, b"w") + value + field(9, b"plugin")))
+
+
+def framed(data: bytes) -> bytes:
+    """Write a record."""
+    head = struct.pack("<Q", len(data))
+    return b"".join(part + struct.pack("<I", crc32c(part)) for part in (head, data))
 
 
 @pytest.mark.parametrize("name", ["time", "step_time", "epoch/seconds", "samples_per_sec", "it/s", "gpu mem", "fps"])
@@ -181,6 +235,7 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
             differs=("metrics: loss 0.5 → 0.25",),
             names=("loss",),
         ),
+        Channel(kind="events", count=0),
         Channel(kind="outside", count=0),
         Channel(kind="stdout", count=0),
         Channel(kind="stderr", count=0),
@@ -683,6 +738,15 @@ def test_permissions_and_empty_folders_count() -> None:
     assert judge([one, other], 2, ("run.sh", "a", "b")).outcome == "identical"
     full = [ran(output(f"{name}/x"), folders=(folder(name, empty=False),)) for name in ("c", "d")]
     assert judge(full, 2).differs == ("c/x, d/x",)
+
+
+def test_extended_attributes_and_permissions_outside_the_project_count() -> None:
+    """Files of equal bytes differ by them."""
+    one, other = (msgspec.structs.replace(with_mode("w.bin", "644"), attributes=each * 32) for each in ("ab", "cd"))
+    assert judge([ran(one), ran(other)], 2).differs == ("extended attributes of w.bin",)
+    assert judge([ran(one), ran(one)], 2).outcome == "identical"
+    left = [ran(outside=(with_mode("/tmp/w", mode),)) for mode in ("644", "600")]
+    assert judge(left, 2).differs == ("permissions of /tmp/w (644 → 600)",)
 
 
 def test_folders_that_are_named_for_the_run_are_compared_under_a_common_name() -> None:

@@ -1,0 +1,78 @@
+"""What is in TensorBoard's event files beside scalars: histograms, images, sounds, texts, tables.
+
+Scalars are metrics of the run's record. Sources: tensorflow/core/util/event.proto, framework/summary.proto,
+framework/tensor.proto.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from envbuild.core.tfrecord import fields_of, records, signed
+from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError
+
+_VERSION = b"brain.Event:"
+"""In the first record of such a file."""
+_STRING = 7
+"""TensorFlow's type of texts."""
+_KINDS = {4: "image", 5: "histogram", 6: "sound", 8: "tensor"}
+"""Fields of a value in a summary. Others are a scalar's, the old form's, and what plugins note of themselves, which has
+the time."""
+_TENSOR, _TEXT, _TYPE, _SHAPE, _TAG = 8, 8, 1, 2, 1
+
+
+def is_event_file(data: bytes) -> bool:
+    """Whether data begin as an event file does."""
+    return _VERSION in data[12:64]
+
+
+def read_event_file(out: Canonical, path: str, data: bytes) -> None:
+    """Count the values that are no scalars, by tag and step; a damaged end is as if it were not there."""
+    for event in records(io.BytesIO(data), FILE, FILE):
+        try:
+            _read_event(out, path, event or b"")
+        except (ValueError, IndexError) as error:
+            raise UnreadableError(str(error)) from None
+
+
+def _read_event(out: Canonical, path: str, event: bytes) -> None:
+    """Read an ``Event``: 2 step, 5 summary; in it 1 value."""
+    found = list(fields_of(event))
+    step = next((signed(value) for number, value in found if number == 2 and isinstance(value, int)), 0)
+    for number, summary in found:
+        if number == 5 and isinstance(summary, bytes):
+            for part, value in fields_of(summary):
+                if part == 1 and isinstance(value, bytes):
+                    _read_value(out, path, step, value)
+
+
+def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
+    found = list(fields_of(value))
+    tag = next((data for number, data in found if number == _TAG and isinstance(data, bytes)), b"")
+    name = f"{path}{tag.decode('utf-8', 'backslashreplace')}, step {step}"
+    for number, data in found:
+        if number not in _KINDS or not isinstance(data, bytes):
+            continue
+        if number != _TENSOR:
+            out.add(f"{name}, {_KINDS[number]}", data)
+            continue
+        tensor = list(fields_of(data))
+        if (_TYPE, _STRING) in tensor:
+            for text in _texts(tensor):
+                for line in text.splitlines():
+                    out.text(f"{name}, text", line)
+        elif _has_axes(tensor):
+            out.add(f"{name}, tensor", data)
+
+
+def _texts(tensor: list[tuple[int, int | bytes]]) -> Iterator[str]:
+    for number, data in tensor:
+        if number == _TEXT and isinstance(data, bytes):
+            yield data.decode("utf-8", "backslashreplace")
+
+
+def _has_axes(tensor: list[tuple[int, int | bytes]]) -> bool:
+    """Whether a tensor is more than one number, which is a metric."""
+    shapes = (data for number, data in tensor if number == _SHAPE and isinstance(data, bytes))
+    return any(number == 2 for shape in shapes for number, _ in fields_of(shape))
