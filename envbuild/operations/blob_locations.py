@@ -60,12 +60,32 @@ def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -
     return published[0]
 
 
-def write_published(path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference) -> Path:
-    """Add a place to the file; places of an earlier lock or image go."""
+def published_without_files(path: Path) -> tuple[str, ...]:
+    """Return the repositories that got an image of a lock or of an earlier one, and none of its files."""
+    with suppress(OSError, ValueError, KeyError, TypeError, UsageError):
+        table = parse_json(read_regular(published_path(path), _LARGEST))
+        places = dict.fromkeys(parse_reference(text).name for text in table["references"])
+        return tuple(place for place in places if place not in table.get("bundles", ()))
+    return ()
+
+
+def write_published(
+    path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference, *, bundle: bool = False
+) -> Path:
+    """Add a place to the file; places of an earlier lock or image go.
+
+    Args:
+        path: the lock's file.
+        bundle: the lock's files were pushed to the same repository.
+    """
     target = published_path(path)
-    table = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
-    kept = {str(known) for known in read_published(path, lock) if known.digest == record.manifest}
-    document = {**table, "references": sorted({*kept, str(reference)})}
+    table: dict[str, object] = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
+    kept = [known for known in read_published(path, lock) if known.digest == record.manifest]
+    without = published_without_files(path)
+    bundles = {known.name for known in kept if known.name not in without} | ({reference.name} if bundle else set())
+    if bundles:
+        table["bundles"] = sorted(bundles)
+    document = {**table, "references": sorted({*map(str, kept), str(reference)})}
     atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
     return target
 

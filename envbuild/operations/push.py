@@ -29,6 +29,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PushedBundle:
+    """A lock's files in a registry.
+
+    Attributes:
+        place: as `store pull` takes it.
+        tag: of the artifact.
+        files: how many files the lock has, and the lock itself.
+        sent: how many of them the registry lacked.
+        bytes: theirs.
+    """
+
+    place: str
+    tag: str
+    files: int
+    sent: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PushedImage:
     """An image in a registry.
 
@@ -38,6 +57,7 @@ class PushedImage:
         reference: the reference by digest.
         upload: what was moved; None if the tag was this image already.
         written: the file next to the lock that the reference was written to, if asked for.
+        bundle: the lock's files in the same repository, if asked for.
     """
 
     record: ImageRecord
@@ -45,10 +65,17 @@ class PushedImage:
     reference: Reference
     upload: Pushed | None
     written: Path | None
+    bundle: PushedBundle | None = None
 
 
 def push(
-    reference: str, path: Path | None, events: Events, *, write: bool = False, offline: bool = False
+    reference: str,
+    path: Path | None,
+    events: Events,
+    *,
+    write: bool = False,
+    bundle: bool = False,
+    offline: bool = False,
 ) -> PushedImage:
     """Upload what a registry lacks of a lock's image, which is built first if need be.
 
@@ -57,11 +84,13 @@ def push(
         path: the lock's file; None: search upward from the working directory.
         events: receives progress.
         write: write the reference by digest to a file next to the lock.
+        bundle: also push the lock's files, so that the image can be built again when mirrors have dropped them.
         offline: build from the store only.
 
     Raises:
         UsageError: the reference is invalid, or names a digest.
         LockError: there is no lock, it is invalid, or it is stale.
+        IntegrityError: a file could not be fetched.
         NotReproducibleError: the image is not the one recorded next to the lock.
         RegistryError: the registry does not answer or refuses.
     """
@@ -80,8 +109,32 @@ def push(
             record, image = _built(loaded, recipe, BuildOptions(offline=offline), events)
             upload = _push_layers(repository, image, tag.tag, events)
     pinned = tag.at(record.manifest)
-    written = write_published(loaded.path, lock, record, pinned) if write else None
-    return PushedImage(record=record, tag=tag, reference=pinned, upload=upload, written=written)
+    kept = push_bundle(f"oci://{tag.name}", loaded, events, offline=offline) if bundle else None
+    written = write_published(loaded.path, lock, record, pinned, bundle=bundle) if write else None
+    return PushedImage(record=record, tag=tag, reference=pinned, upload=upload, written=written, bundle=kept)
+
+
+def push_bundle(place: str, loaded: LoadedLock, events: Events, *, offline: bool = False) -> PushedBundle:
+    """Copy a lock's files into a repository; those that the store lacks are fetched first.
+
+    Args:
+        place: ``oci://HOST[:PORT]/REPOSITORY``.
+        offline: fetch nothing.
+
+    Raises:
+        IntegrityError: a file could not be fetched.
+        RegistryError: the registry does not answer or refuses.
+    """
+    from envbuild.operations.fetch import ensure_files
+    from envbuild.operations.store_remotes import open_remote
+    from envbuild.store.bundle import artifact_of, tag_of
+
+    store, lock = Store(), loaded.lock
+    ensure_files(loaded, store, (), offline=offline, events=events)
+    artifact, tag = artifact_of(lock, store), tag_of(lock)
+    with open_remote(place) as remote:
+        moved = remote.push(artifact, tag, events)
+    return PushedBundle(place=place, tag=tag, files=moved.sent + moved.held, sent=moved.sent, bytes=moved.bytes)
 
 
 def push_target(text: str) -> Reference:

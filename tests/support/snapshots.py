@@ -1,6 +1,6 @@
 """A snapshot service on loopback over the machine's own mirrors: any time's archive is what the mirror has now.
 
-Debian's testing needs it: where a mirror lags, its files of testing are not valid today, and were when they were signed.
+Testing needs it: where a mirror lags, its files of testing are not valid today, and were when they were signed.
 """
 
 from __future__ import annotations

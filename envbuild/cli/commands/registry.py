@@ -19,6 +19,9 @@ def push(
     write: Annotated[
         bool, typer.Option("--write", help="Keep the reference by digest next to the lock: pylock.NAME.published.json.")
     ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Push the lock's files there too, from which it can be built years later.")
+    ] = False,
     offline: Offline = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -33,7 +36,8 @@ def push(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.push(reference, lock_of_variant(lock, variant), console, write=write, offline=offline)
+    path = lock_of_variant(lock, variant)
+    result = operation.push(reference, path, console, write=write, bundle=bundle, offline=offline)
     console.print_lines(pushed_lines(result))
     console.result(pushed_json(result))
 
