@@ -73,18 +73,35 @@ def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -
     return published[0]
 
 
-def write_published(path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference, index: str = "") -> Path:
+def published_without_files(path: Path) -> tuple[str, ...]:
+    """Return the repositories that got an image of a lock or of an earlier one, and none of its files."""
+    with suppress(OSError, ValueError, KeyError, TypeError, UsageError):
+        table = parse_json(read_regular(published_path(path), _LARGEST))
+        places = dict.fromkeys(parse_reference(text).name for text in table["references"])
+        return tuple(place for place in places if place not in table.get("bundles", ()))
+    return ()
+
+
+def write_published(
+    path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference, index: str = "", *, bundle: bool = False
+) -> Path:
     """Add a place to the file; places of an earlier lock or image go.
 
     Args:
+        path: the lock's file.
         index: digest of the index of all platforms that it was pushed with; empty: none, an earlier one stays.
+        bundle: the lock's files were pushed to the same repository.
     """
     target = published_path(path)
-    table = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
+    table: dict[str, object] = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
     if index := index or read_index(path, lock, record.manifest):
         table["index"] = index
-    kept = {str(known) for known in read_published(path, lock) if known.digest == record.manifest}
-    document = {**table, "references": sorted({*kept, str(reference)})}
+    kept = [known for known in read_published(path, lock) if known.digest == record.manifest]
+    without = published_without_files(path)
+    bundles = {known.name for known in kept if known.name not in without} | ({reference.name} if bundle else set())
+    if bundles:
+        table["bundles"] = sorted(bundles)
+    document = {**table, "references": sorted({*map(str, kept), str(reference)})}
     atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
     return target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core.text import plural
-from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.errors import BuildError, IntegrityError, ResolveError, UsageError
 from envbuild.operations.events import (
     Detail,
     Events,
@@ -93,6 +94,7 @@ def ensure_files(
         UsageError: one of ``folders`` is no folder, even if nothing is missing: on another machine it would be.
         IntegrityError: a file could not be fetched.
     """
+    from envbuild.operations.bundles import pull_from_published
     from envbuild.operations.operating_system import fetch_base_image
     from envbuild.store.fetch import lock_items
     from envbuild.store.roots import note_lock
@@ -115,6 +117,9 @@ def ensure_files(
         missing.remove(system.image_rootfs)
     there = {sha256 for folder in folders for sha256 in vendored_sources(loaded.lock, folder)}
     built = (built_wheels(loaded.lock) & missing) - there
+    if built and not offline:
+        built -= pull_from_published(loaded, store, built, events).found
+        missing = {sha256 for sha256 in missing if not store.has(sha256)}
     only = bool(built or without)
     result = _fetch(loaded, store, folders, missing - built, offline=offline, events=events, only=only)
     if built:
@@ -177,6 +182,55 @@ def _fetch(
     events: Events,
     only: bool = False,
 ) -> FetchResult:
+    """Fetch from everywhere; what no folder, mirror or index has from the registries that the image was pushed to."""
+    from envbuild.operations.bundles import pull_from_published
+    from envbuild.store.fetch import FetchResult, lock_items
+
+    began = time.monotonic()
+    try:
+        return _from_sources(loaded, store, folders, missing, offline=offline, events=events, only=only)
+    except (IntegrityError, ResolveError) as error:
+        left = {sha256 for sha256 in missing if not store.has(sha256)}
+        if offline or not left:
+            raise
+        asked = pull_from_published(loaded, store, left, events)
+        if left - asked.found:
+            looked = "\n".join(_looked(loaded.lock, store, folders, asked.answers, left))
+            raise type(error)(f"{error.message}\n{looked}", ways_out(loaded.lock, left, path=loaded.path)) from None
+    size = sum(item.size for item in lock_items(loaded.lock) if item.sha256 in missing)
+    seconds = time.monotonic() - began
+    return FetchResult(fetched=len(missing), bytes=size, reused=0, seconds=seconds)
+
+
+def _looked(
+    lock: Lock, store: Store, folders: Sequence[Path], registries: Mapping[str, str], missing: set[str]
+) -> Iterator[str]:
+    """Yield the places that were asked for missing files, a line each."""
+    from envbuild.operations.operating_system import snapshot_service
+
+    yield f"looked in  the store {store.root}"
+    for folder in folders:
+        yield f"           the folder {folder}"
+    yield "           mirrors and indexes of this machine's configuration"
+    if any(package.sha256 in missing for package in lock.os.packages):
+        title, address = snapshot_service(lock.os)
+        yield f"           {title}'s snapshot service: {address or 'none is known'}"
+    for place, answer in registries.items():
+        yield f"           {place}: {answer}"
+    if not registries:
+        yield "           no registry: nothing records that the image was pushed (envbuild push --bundle --write)"
+
+
+def _from_sources(
+    loaded: LoadedLock,
+    store: Store,
+    folders: Sequence[Path],
+    missing: set[str],
+    *,
+    offline: bool,
+    events: Events,
+    only: bool = False,
+) -> FetchResult:
     """Fetch from folders, mirrors, and the addresses that wheels had when they were locked; else ask the indexes.
 
     Args:
@@ -198,20 +252,20 @@ def _fetch(
         return [item for item in found if item.sha256 in missing or not only]
 
     remembered = _remembered(lock, store, wanted)
-    ways = ways_out(lock, wanted)
+    ways = ways_out(lock, wanted, path=loaded.path)
+    wheels, why_not = _wheels_or_why(loaded, wanted - remembered.keys())
     try:
-        wheels = _wheels_now(loaded, wanted - remembered.keys())
         return fetch_items(items(wheels, remembered), store, events, network, ways=ways)
     except IntegrityError as error:
         # A remembered place may be gone, or have other bytes by now.
         left = {sha256 for sha256 in remembered if not store.has(sha256)}
-        if not left:
-            raise
-        try:
-            wheels = _wheels_now(loaded, left)
-        except IntegrityError:
-            raise error from None
-        return fetch_items(items(wheels), store, events, network, ways=ways)
+        if left:
+            wheels, why_not = _wheels_or_why(loaded, left)
+        if left and not why_not:
+            return fetch_items(items(wheels), store, events, network, ways=ways)
+        if why_not:
+            raise IntegrityError(f"{error.message}\n{why_not}", error.hint) from None
+        raise
 
 
 @contextmanager
@@ -282,13 +336,15 @@ def _drop_corrupt(lock: Lock, store: Store, events: Events) -> list[Item]:
     return corrupt
 
 
-def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str:
+def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None, path: Path | None = None) -> str:
     """Describe what to do about locked files that are in none of the places that were asked.
 
     Args:
         missing: their SHA-256.
         apt: the machine's apt configuration; read from it if None.
+        path: the lock's file.
     """
+    from envbuild.operations.blob_locations import read_published
     from envbuild.resolve.debian.releases import distribution_of
     from envbuild.resolve.debian.sources import SNAPSHOT_VARIABLES, origin, read_apt_config
     from envbuild.resolve.python.build_sources import VARIABLE as PYTHON_VARIABLE
@@ -309,6 +365,8 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
         ways.append(f"a lock has no address of {' and '.join(gone)}: the spec next to it has (os.archives)")
     if lock.python.build and lock.python.build.sha256 in missing:
         ways.append(f"from a mirror or folder of standalone Pythons: export {PYTHON_VARIABLE}=ADDRESS")
+    for reference in read_published(path, lock)[:1] if path else ():
+        ways.append(f"the image itself, without building it: envbuild pull {reference}")
     ways.append("or lock again, which moves what is gone: envbuild lock")
     return "; ".join(ways)
 
@@ -332,6 +390,14 @@ def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequen
         with suppress(OSError, ValueError):  # notes have no lease: a collection may take one at any moment
             found[sha256] = (folder / sha256).read_text().splitlines()
     return found
+
+
+def _wheels_or_why(loaded: LoadedLock, missing: set[str]) -> tuple[Mapping[str, Sequence[str]], str]:
+    """Return the addresses of wheels; or none, and why: the other files are fetched, and the failure names all."""
+    try:
+        return _wheels_now(loaded, missing), ""
+    except IntegrityError as error:
+        return {}, error.message
 
 
 def _wheels_now(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:

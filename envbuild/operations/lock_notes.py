@@ -19,6 +19,7 @@ _STANDARD = re.compile(r"python3-(?:all|dbg|dev|distutils|doc|examples|full|gdbm
 def notes(spec: Spec, lock: Lock) -> Iterator[str]:
     """Yield a sentence for everything in a lock that is there, or lacking, in a way that its author hardly means."""
     yield from _unseen(spec)
+    yield from _moving(spec)
     if lock.os.packages:
         yield from _opened_by_name(lock)
 
@@ -32,6 +33,15 @@ def _unseen(spec: Spec) -> Iterator[str]:
         yield (
             f"the image's Python environment does not see modules of Debian packages: {', '.join(unseen)}; to import "
             f"them, write  requirements: [{wheels}]"
+        )
+
+
+def _moving(spec: Spec) -> Iterator[str]:
+    """Yield a note on a system whose packages are on its mirrors for days only."""
+    if spec.os.release == "debian-testing" and not spec.os.snapshot and not spec.os.image:
+        yield (
+            "debian-testing changes every day, and its mirrors soon lack what is locked here: take it as it was at a "
+            "time (os: {release: debian-testing, snapshot: YYYY-MM-DD}), or keep the files: envbuild store push PLACE"
         )
 
 

@@ -79,6 +79,15 @@ def platform_of(spec: Spec) -> str:
     return f"manylinux_{glibc[0]}_{glibc[1]}_{MACHINES[spec.os.architecture]}"
 
 
+def snapshot_service(system: locks.Os) -> tuple[str, str]:
+    """Return the distribution's name for people, and the address of its snapshot service; empty if none is known."""
+    from envbuild.resolve.debian.releases import distribution_of
+    from envbuild.resolve.debian.sources import origin, read_apt_config
+
+    found = distribution_of(system.release)
+    return found.title, origin(found.archives[0], read_apt_config())
+
+
 def resolve_system(
     spec: Spec,
     folder: Path,

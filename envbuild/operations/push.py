@@ -31,6 +31,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PushedBundle:
+    """A lock's files in a registry.
+
+    Attributes:
+        place: as `store pull` takes it.
+        tag: of the artifact.
+        files: how many files the lock has, and the lock itself.
+        sent: how many of them the registry lacked.
+        bytes: theirs.
+    """
+
+    place: str
+    tag: str
+    files: int
+    sent: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PushedImage:
     """An image in a registry.
 
@@ -40,6 +59,7 @@ class PushedImage:
         reference: the reference by digest.
         upload: what was moved; None if the tag was this image already.
         written: the file next to the lock that the reference was written to, if asked for.
+        bundle: the lock's files in the same repository, if asked for.
     """
 
     record: ImageRecord
@@ -47,6 +67,7 @@ class PushedImage:
     reference: Reference
     upload: Pushed | None
     written: Path | None
+    bundle: PushedBundle | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +88,13 @@ class PushedIndex:
 
 
 def push_index(
-    reference: str, paths: Sequence[Path], events: Events, *, write: bool = False, offline: bool = False
+    reference: str,
+    paths: Sequence[Path],
+    events: Events,
+    *,
+    write: bool = False,
+    bundle: bool = False,
+    offline: bool = False,
 ) -> PushedIndex:
     """Upload what a registry lacks of the images of one spec's platforms, then the index that names them.
 
@@ -75,7 +102,7 @@ def push_index(
         reference: as for ``push``; the default tag is the beginning of a digest of all locks, and each image gets that
             of its own lock too.
         paths: the lock of each platform.
-        events, write, offline: as for ``push``; with ``write`` each lock gets its image's reference and the index.
+        events, write, bundle, offline: as for ``push``; with ``write`` each lock gets its image's reference and the index.
 
     Raises:
         UsageError, LockError, NotReproducibleError, RegistryError: as for ``push``.
@@ -93,6 +120,8 @@ def push_index(
         for each, digest in zip(loaded, digests, strict=True):
             own = "" if named.tag else digest[:12]
             image, manifest = _pushed_image(repository, named, own, each, BuildOptions(offline=offline), events)
+            if bundle:
+                image = replace(image, bundle=push_bundle(f"oci://{tag.name}", each, events, offline=offline))
             found.append(image)
             entries.append((manifest, plan(each.lock).platform))
         index = Manifest(image_index(entries), OCI_INDEX)
@@ -100,7 +129,9 @@ def push_index(
         if changed:
             repository.put_manifest(index, tag.tag)
     written = [
-        write_published(each.path, each.lock, image.record, image.reference, index.digest) if write else None
+        write_published(each.path, each.lock, image.record, image.reference, index.digest, bundle=bundle)
+        if write
+        else None
         for each, image in zip(loaded, found, strict=True)
     ]
     images = tuple(replace(image, written=file) for image, file in zip(found, written, strict=True))
@@ -130,7 +161,13 @@ def _pushed_image(
 
 
 def push(
-    reference: str, path: Path | None, events: Events, *, write: bool = False, offline: bool = False
+    reference: str,
+    path: Path | None,
+    events: Events,
+    *,
+    write: bool = False,
+    bundle: bool = False,
+    offline: bool = False,
 ) -> PushedImage:
     """Upload what a registry lacks of a lock's image, which is built first if need be.
 
@@ -139,11 +176,13 @@ def push(
         path: the lock's file; None: search upward from the working directory.
         events: receives progress.
         write: write the reference by digest to a file next to the lock.
+        bundle: also push the lock's files, so that the image can be built again when mirrors have dropped them.
         offline: build from the store only.
 
     Raises:
         UsageError: the reference is invalid, or names a digest.
         LockError: there is no lock, it is invalid, or it is stale.
+        IntegrityError: a file could not be fetched.
         NotReproducibleError: the image is not the one recorded next to the lock.
         RegistryError: the registry does not answer or refuses.
     """
@@ -162,8 +201,32 @@ def push(
             record, image = _built(loaded, recipe, BuildOptions(offline=offline), events)
             upload = _push_layers(repository, image, tag.tag, events)
     pinned = tag.at(record.manifest)
-    written = write_published(loaded.path, lock, record, pinned) if write else None
-    return PushedImage(record=record, tag=tag, reference=pinned, upload=upload, written=written)
+    kept = push_bundle(f"oci://{tag.name}", loaded, events, offline=offline) if bundle else None
+    written = write_published(loaded.path, lock, record, pinned, bundle=bundle) if write else None
+    return PushedImage(record=record, tag=tag, reference=pinned, upload=upload, written=written, bundle=kept)
+
+
+def push_bundle(place: str, loaded: LoadedLock, events: Events, *, offline: bool = False) -> PushedBundle:
+    """Copy a lock's files into a repository; those that the store lacks are fetched first.
+
+    Args:
+        place: ``oci://HOST[:PORT]/REPOSITORY``.
+        offline: fetch nothing.
+
+    Raises:
+        IntegrityError: a file could not be fetched.
+        RegistryError: the registry does not answer or refuses.
+    """
+    from envbuild.operations.fetch import ensure_files
+    from envbuild.operations.store_remotes import open_remote
+    from envbuild.store.bundle import artifact_of, tag_of
+
+    store, lock = Store(), loaded.lock
+    ensure_files(loaded, store, (), offline=offline, events=events)
+    artifact, tag = artifact_of(lock, store), tag_of(lock)
+    with open_remote(place) as remote:
+        moved = remote.push(artifact, tag, events)
+    return PushedBundle(place=place, tag=tag, files=moved.sent + moved.held, sent=moved.sent, bytes=moved.bytes)
 
 
 def push_target(text: str) -> Reference:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import SHA256
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.progress import Progress
 from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, UsageError
 from envbuild.operations.events import Events, Note, StoreCopied
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.store_remotes import StoreRemote, open_remote
 from envbuild.store.bundle import (
     CONFIG,
     FILE,
     LAYER,
-    MANIFEST,
     Artifact,
-    BundleFolder,
-    Moved,
     annotated,
     artifact_of,
     files_of,
@@ -42,7 +36,6 @@ if TYPE_CHECKING:
     from envbuild.image.plan.model import Plan
     from envbuild.image.tar.layer import Layer
 
-_SCHEME = "oci://"
 _SMALL = 8 << 20
 """Bytes of what is read into memory: an image's configuration."""
 
@@ -88,129 +81,6 @@ class PulledLock:
     files: int
     layers: int
     bytes: int
-
-
-class StoreRemote(Protocol):
-    """Holds artifacts by tag. All methods raise ``EnvbuildError`` if it does not answer or is damaged."""
-
-    def push(self, artifact: Artifact, tag: str, progress: Progress) -> Moved:
-        """Copy what the remote lacks."""
-
-    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
-        """Bring blobs into the store, checked; blobs that it has are left alone."""
-
-    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
-        """Return those that the remote has."""
-
-    def manifest(self, tag: str) -> bytes | None:
-        """Return the manifest of a tag, or None."""
-
-    def tags(self) -> Sequence[str]:
-        """List what the remote has."""
-
-    def read(self, digest: str, limit: int) -> bytes:
-        """Return a small blob, checked."""
-
-
-def open_remote(text: str, *, exists: bool = False) -> AbstractContextManager[StoreRemote]:
-    """Open ``oci://HOST[:PORT]/REPOSITORY`` or a folder, which must be there if it is read from (``exists``).
-
-    Raises:
-        UsageError: it is neither, or not there.
-    """
-    if not text.startswith(_SCHEME):
-        if "://" in text:
-            raise UsageError(f"{text}: expected a folder or {_SCHEME}HOST/REPOSITORY", "e.g. /mnt/share/envbuild")
-        if exists and not Path(text).is_dir():
-            raise UsageError(f"there is no folder {text}", f"fill one: envbuild store push {shlex.quote(text)}")
-        return nullcontext(FolderRemote(BundleFolder(Path(text))))
-    return RegistryRemote(text)
-
-
-class FolderRemote:
-    """A folder."""
-
-    def __init__(self, folder: BundleFolder) -> None:
-        self._folder = folder
-        self.push = folder.push
-        self.manifest = folder.manifest
-        self.tags = folder.tags
-        self.read = folder.read
-
-    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
-        """Fetch from the folder as from any other."""
-        from envbuild.net.config import NetworkConfig
-        from envbuild.store.fetch import Item, fetch
-
-        items = [
-            Item(
-                name=title_of(blob) or blob.digest,
-                size=blob.size,
-                sha256=blob.digest,
-                sources=(str(self._folder.path(blob.digest).absolute()),),
-            )
-            for blob in blobs
-        ]
-        fetch(items, store, progress, NetworkConfig())
-
-    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
-        """Look for the files."""
-        return [blob for blob in blobs if self._folder.has(blob)]
-
-
-class RegistryRemote:
-    """A repository of a registry."""
-
-    def __init__(self, text: str) -> None:
-        from envbuild.net.config import network_config
-        from envbuild.registry.reference import parse_reference
-        from envbuild.registry.repository import Repository
-
-        reference = parse_reference(text.removeprefix(_SCHEME))
-        if reference.target:
-            raise UsageError(f"{text}: expected a repository without tag", f"{_SCHEME}{reference.name}")
-        self._repository = Repository(reference, network_config())
-        self.tags = self._repository.tags
-        self.read = self._repository.read_blob
-
-    def __enter__(self) -> RegistryRemote:
-        """Return the remote."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Close idle connections."""
-        self._repository.close()
-
-    def push(self, artifact: Artifact, tag: str, progress: Progress) -> Moved:
-        """Upload what the repository lacks."""
-        from envbuild.registry.repository import Manifest
-        from envbuild.registry.upload import push
-
-        pushed = push(
-            self._repository,
-            (*artifact.blobs, artifact.lock),
-            Manifest(artifact.manifest, MANIFEST),
-            progress,
-            tag=tag,
-        )
-        return Moved(sent=pushed.uploaded, bytes=pushed.sent, held=pushed.held + pushed.mounted)
-
-    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
-        """Download into the store."""
-        from envbuild.registry.download import pull_blobs
-
-        pull_blobs(self._repository, blobs, store, progress)
-
-    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
-        """Ask for each one, several at once."""
-        with ThreadPoolExecutor(8) as pool:
-            sizes = pool.map(lambda blob: self._repository.blob_size(blob.digest), blobs)
-            return [blob for blob, size in zip(blobs, sizes, strict=True) if size in (blob.size, -1)]
-
-    def manifest(self, tag: str) -> bytes | None:
-        """Ask for a tag."""
-        found = self._repository.manifest(tag)
-        return None if found is None else found.data
 
 
 def push_store(request: TransferRequest, events: Events) -> tuple[PushedLock, ...]:

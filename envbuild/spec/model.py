@@ -342,9 +342,12 @@ def _python_of_release(values: dict[str, Any], report: Report) -> str:
     """Return the release of Python: the Debian release's own, or one that there are standalone builds of."""
     release = values.get("os", {}).get("release", "debian-12")
     own = PYTHONS[release]
+    if own not in STANDALONE and "python" not in values:
+        report.add("python", f"is missing: {release} has Python {own}, which is too old — write python: 3.11")
+        return own
     python: str = values.get("python", own)
     if ".".join(python.split(".")[:2]) not in STANDALONE:
-        way = f"write {own}, which {release} has, or leave python out"
+        way = f"write {own}, which {release} has, or leave python out" if own in STANDALONE else "write 3.11"
         report.add("python", f"expected Python {STANDALONE[0]} to {STANDALONE[-1]}, found {quote(python)} — {way}")
     return python
 

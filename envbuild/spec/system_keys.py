@@ -12,15 +12,17 @@ from envbuild.spec.package_fields import KeyFile, Tables
 from envbuild.spec.yaml import Report
 
 PYTHONS: Mapping[str, str] = {
+    "debian-11": "3.9",
     "debian-12": "3.11",
     "debian-13": "3.13",
+    "debian-testing": "3.14",
     "ubuntu-22.04": "3.10",
     "ubuntu-24.04": "3.12",
     "ubuntu-26.04": "3.14",
 }
 """The one Python of each release (its package python3)."""
 
-DEFAULTS: Mapping[str, str] = {name: python for name, python in PYTHONS.items() if name.startswith("debian-")}
+DEFAULTS: Mapping[str, str] = {name: PYTHONS[name] for name in ("debian-12", "debian-13")}
 """Releases that envbuild suggests where a project does not name one."""
 
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
@@ -37,10 +39,14 @@ COMMON: Mapping[str, str] = {
 
 ARCHITECTURES: Mapping[str, str] = {"amd64": "64-bit x86", "arm64": "64-bit ARM"}
 """What images are made for, by Debian's name."""
+_ABSENT: Mapping[str, tuple[str, ...]] = {"debian-11": ("non-free-firmware",)}
+"""Components of the distribution that a release does not have."""
 
 _CODENAMES = {
+    "debian-11": "bullseye",
     "debian-12": "bookworm",
     "debian-13": "trixie",
+    "debian-testing": "forky",
     "ubuntu-22.04": "jammy",
     "ubuntu-24.04": "noble",
     "ubuntu-26.04": "resolute",
@@ -200,7 +206,7 @@ def _archive_table() -> Table:
 def _check(values: dict[str, Any], path: str, report: Report) -> None:
     """Refuse components that the release does not have, and two archives of one name."""
     release = values.get("release", "debian-12")
-    known = COMPONENTS[release.partition("-")[0]]
+    known = [name for name in COMPONENTS[release.partition("-")[0]] if name not in _ABSENT.get(release, ())]
     components = values.get("components")
     if components is not None:
         for component in components:

@@ -27,6 +27,8 @@ from envbuild.store.objects import Store
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 
+_MOST_NAMED = 12
+"""For so many files an error has what each source answered."""
 _WAYS = "what came in is kept: try again later, or lock again: envbuild lock"
 BASE_IMAGE = "base.tar"
 """What messages call a base image's file system; only a vendored folder or the engine has it."""
@@ -193,9 +195,11 @@ def _failure(failures: Sequence[UnavailableError], total: int, network: NetworkC
         lines += [f"  {failure.item.name} ({human_bytes(failure.item.size)})" for failure in failures]
         return IntegrityError("\n".join(lines), "fetch them once with the network on: envbuild fetch")
     lines = [f"{len(failures)} of {total} files could not be fetched"]
-    for failure in failures:
+    for failure in failures[:_MOST_NAMED]:
         lines.append(f"  {failure.item.name} ({human_bytes(failure.item.size)})")
         lines += [f"    {source}: {reason}" for source, reason in failure.reasons]
         if not failure.reasons:
             lines.append("    no source is known: no index, mirror or folder in use offers it")
+    if further := [failure.item.name for failure in failures[_MOST_NAMED:]]:
+        lines.append(f"  and {len(further)} more: {', '.join(further)}")
     return IntegrityError("\n".join(lines), ways)

@@ -8,6 +8,7 @@
 #   ENVBUILD_SPEC        the spec, by default spec.yaml
 #   ENVBUILD_LOCK        its lock, by default the only one; of a spec with variants, that of the variant to build
 #   REGISTRY_USER, REGISTRY_PASSWORD   for publish, unless docker login has been done
+#   ENVBUILD_BUNDLE      for publish: yes (if not set) keeps the packages that the image is built from next to it; or no
 #   ENVBUILD_SIGN        for publish: keyless (GitHub Actions), a key as cosign names it (env://COSIGN_PRIVATE_KEY), or no
 # Installed is what requirements.txt next to this script lists, by digest, from whatever index; envbuild is the wheel here.
 set -eu
@@ -80,7 +81,9 @@ publish() {
     login "$reference"
     # What was compared is what is pushed: another image than the recorded one is refused.
     cp "$2/digests.json" "$record"
-    envbuild push "$reference" "$lock" --write
+    # The files that the image is built from are kept next to it: mirrors drop them in time.
+    if [ "${ENVBUILD_BUNDLE:-yes}" = yes ]; then set -- --bundle; else set --; fi
+    envbuild push "$reference" "$lock" --write "$@"
     case ${ENVBUILD_SIGN:-no} in
     no) ;;
     keyless) (cd "$folder" && envbuild sign --keyless) ;;
@@ -96,7 +99,7 @@ build) build "${1:?a directory}" ;;
 compare) compare "${1:?a directory}" "${2:?another directory}" ;;
 publish) publish "${1:?a reference}" "${2:?the directory that build left}" ;;
 *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

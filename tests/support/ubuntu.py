@@ -65,20 +65,23 @@ def write_ubuntu(
         ).write(root)
 
 
-def pool_entry(root: Path, deb: Path, *, component: str = "main", repack: bool = False, **fields: str) -> str:
+def pool_entry(
+    root: Path, deb: Path, *, component: str = "main", repack: bool = False, archive: str = "ubuntu", **fields: str
+) -> str:
     """Put a package into the archive's pool and return its entry in a Packages file.
 
     Args:
         deb: a package file of Debian.
         repack: compress it with zstd.
+        archive: the archive's folder below ``root``.
         fields: further fields of the entry; ``phased_update_percentage`` means Phased-Update-Percentage.
     """
     control = open_deb(deb, deb.name).fields()
     source = control.get("Source", control["Package"]).split()[0]
     name = f"{control['Package']}_{control['Version'].split(':')[-1]}_{control['Architecture']}.deb"
     path = f"pool/{component}/{source[0]}/{source}/{name}"
-    write(root / "ubuntu" / path, _with_zstd(deb) if repack else deb.read_bytes())
-    made = root / "ubuntu" / path
+    made = root / archive / path
+    write(made, _with_zstd(deb) if repack else deb.read_bytes())
     kept = {key: value for key, value in control.items() if "\n" not in value and key != "Description"}
     kept |= {"-".join(word.capitalize() for word in key.split("_")): value for key, value in fields.items()}
     kept |= {"Filename": path, "Size": str(made.stat().st_size), "SHA256": sha256_file(made)}

@@ -20,6 +20,9 @@ def push(
     write: Annotated[
         bool, typer.Option("--write", help="Keep the reference by digest next to the lock: pylock.NAME.published.json.")
     ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Push the lock's files there too, from which it can be built years later.")
+    ] = False,
     offline: Offline = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -38,11 +41,11 @@ def push(
     first, *others = paths = platforms_meant(lock, variant, platform)
     if others:
         several = [path for path in paths if path is not None]
-        index = operation.push_index(reference, several, console, write=write, offline=offline)
+        index = operation.push_index(reference, several, console, write=write, bundle=bundle, offline=offline)
         console.print_lines(index_lines(index))
         console.result(index_json(index))
         return
-    result = operation.push(reference, first, console, write=write, offline=offline)
+    result = operation.push(reference, first, console, write=write, bundle=bundle, offline=offline)
     console.print_lines(pushed_lines(result))
     console.result(pushed_json(result))
 

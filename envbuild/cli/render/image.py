@@ -6,6 +6,7 @@ As lines for people and as JSON values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.render.events import Line
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from envbuild.operations.image import ImageWeight
     from envbuild.operations.inspect import InspectedImage
     from envbuild.operations.pull import PulledImage
-    from envbuild.operations.push import PushedImage, PushedIndex
+    from envbuild.operations.push import PushedBundle, PushedImage, PushedIndex
     from envbuild.operations.sbom import BillOfMaterials
     from envbuild.operations.sign import SignedImage
     from envbuild.operations.signatures import SignatureCheck
@@ -87,8 +88,14 @@ def pushed_lines(result: PushedImage) -> Iterator[Line]:
         rate = f"{human_bytes(int(upload.sent / upload.seconds))}/s" if upload.sent and upload.seconds else ""
         yield Line("push", (tag, human_bytes(upload.sent), held, rate), elapsed=True)
     yield Line("image", (str(result.reference),))
+    if bundle := result.bundle:
+        yield Line("bundle", (f"{bundle.place}:{bundle.tag}", human_bytes(bundle.bytes), _files(bundle)))
     if result.written is not None:
         yield Line("wrote", (result.written.name,))
+
+
+def _files(bundle: PushedBundle) -> str:
+    return f"{bundle.files - bundle.sent} of {plural(bundle.files, 'file')} held"
 
 
 def pushed_json(result: PushedImage) -> dict[str, Any]:
@@ -101,6 +108,7 @@ def pushed_json(result: PushedImage) -> dict[str, Any]:
         "tag": str(result.tag),
         "bytes": upload.sent if upload else 0,
         "blobs": {name: getattr(upload, name) if upload else 0 for name in ("uploaded", "mounted", "held")},
+        **({"bundle": asdict(result.bundle)} if result.bundle else {}),
     }
 
 

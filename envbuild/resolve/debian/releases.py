@@ -40,7 +40,7 @@ class Release:
     Attributes:
         name: in a spec, such as ``debian-12``.
         codename: in the archive, such as ``bookworm``.
-        python: the feature release its Python packages are built for; the only one it has.
+        python: the feature release its Python packages are built for; the only one that is taken from it.
         glibc: version of its C library, which decides the newest manylinux tag its Python accepts.
         common: what every image has unless the spec leaves it out (``os.without``): packages by the word for it.
         emulator: the package with QEMU's user-mode emulators, linked statically.
@@ -122,12 +122,22 @@ _COMMON_SPLIT = {**_COMMON, "tzdata": ("tzdata", "tzdata-legacy")}
 RELEASES = {
     release.name: release
     for release in (
+        Release(name="debian-11", codename="bullseye", python="3.9", glibc=(2, 31), common=_COMMON),
         Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36), common=_COMMON),
         Release(
             name="debian-13",
             codename="trixie",
             python="3.13",
             glibc=(2, 41),
+            common=_COMMON_SPLIT,
+            emulator="qemu-user",
+        ),
+        # As it was in October 2026; its C library and Python grow until it is Debian 14.
+        Release(
+            name="debian-testing",
+            codename="forky",
+            python="3.14",
+            glibc=(2, 43),
             common=_COMMON_SPLIT,
             emulator="qemu-user",
         ),
@@ -152,7 +162,7 @@ def find_release(name: str) -> Release:
     except KeyError:
         raise ResolveError(
             f"os: expected {either(RELEASES)}, found {name!r}{perhaps(name, RELEASES)}",
-            f"write in the spec: os: {next(iter(RELEASES))}",
+            "write in the spec: os: debian-12",
         ) from None
 
 

@@ -125,8 +125,12 @@ def package_for(soname: str, release: str) -> str:
     Args:
         release: such as ``debian-12``.
     """
-    entry = table().debian.get(soname, "")
-    return entry if isinstance(entry, str) else entry.get(release, "")
+    return _in_release(table().debian.get(soname, ""), release)
+
+
+def _in_release(entry: str | Mapping[str, str], release: str) -> str:
+    """Return a package's name in a release: an entry is one name, or a name by release with one for the others."""
+    return entry if isinstance(entry, str) else entry.get(release, entry.get("otherwise", ""))
 
 
 def added_os_packages(
@@ -175,7 +179,7 @@ def opened_by_name(
     there = set(os_packages)
     found: dict[str, list[str]] = {}
     for entry in table().opened:
-        debian = entry.package if isinstance(entry.package, str) else entry.package.get(release, "")
+        debian = _in_release(entry.package, release)
         wheel = wheels.get(entry.name, "")
         if not wheel or not debian or debian in there or not wheels.keys().isdisjoint(entry.unless):
             continue

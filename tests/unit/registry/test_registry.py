@@ -17,6 +17,7 @@ from envbuild.net.http import HttpError
 from envbuild.operations.blob_locations import (
     BlobLocations,
     published_path,
+    published_without_files,
     read_index,
     read_published,
     write_published,
@@ -291,6 +292,24 @@ def test_where_an_image_was_published(tmp_path: Path) -> None:
     assert read_index(path, lock, DIGEST) == read_index(path, small_lock(name="other"), "cd" * 32) == ""
     published_path(path).write_text("{")
     assert read_published(path, lock) == ()
+
+
+def test_where_the_files_of_an_image_were_kept(tmp_path: Path) -> None:
+    """A repository with a bundle keeps its mark for this image; another lock's image has none until it is pushed so."""
+    lock, path = small_lock(), tmp_path / "pylock.t.toml"
+    record = image_record(lock, manifest=DIGEST)
+    bare, kept = (parse_reference(f"{HOST}/{name}").at(DIGEST) for name in ("bare", "kept"))
+    assert published_without_files(path) == ()
+    write_published(path, lock, record, kept, bundle=True)
+    assert published_without_files(path) == ()
+    write_published(path, lock, record, bare)
+    write_published(path, lock, record, kept)
+    assert published_without_files(path) == (bare.name,)
+    write_published(path, lock, record, bare, bundle=True)
+    assert published_without_files(path) == ()
+    moved = small_lock(name="other")
+    write_published(path, moved, image_record(moved, manifest="cd" * 32), kept)
+    assert published_without_files(path) == (kept.name,)
 
 
 def test_where_blobs_were_seen(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def test_an_unknown_release_is_refused(mirror: Path) -> None:
     with pytest.raises(ResolveError) as caught:
         resolve(mirror, release="debian-1")
     assert caught.value.message.startswith(
-        "os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found 'debian-1'"
+        "os: expected debian-11, debian-12, debian-13, debian-testing, "
+        "ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found 'debian-1'"
     )
 
 

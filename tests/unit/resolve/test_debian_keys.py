@@ -36,9 +36,11 @@ def test_the_readme_lists_ubuntu_s_keys() -> None:
 
 
 def test_every_release_has_its_three_keys() -> None:
-    """Archive, security and stable key of each known release, none of them expired."""
+    """Archive, security and stable key of each release, none of them expired; testing is signed by the older ones'."""
     found = certificates()
     for release in (release for release in RELEASES.values() if release.distribution is DEBIAN):
+        if release.name == "debian-testing":
+            continue
         for kind in ("automatic", "security-automatic", "stable"):
             key = found[f"debian-archive-{release.codename}-{kind}.gpg"]
             assert key.expiration is not None

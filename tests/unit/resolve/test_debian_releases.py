@@ -59,7 +59,8 @@ def test_an_unknown_release_is_reported() -> None:
     with pytest.raises(ResolveError) as caught:
         find_release("debain-12")
     assert caught.value.message == (
-        "os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found 'debain-12' — "
+        "os: expected debian-11, debian-12, debian-13, debian-testing, "
+        "ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found 'debain-12' — "
         "perhaps you meant debian-12"
     )
 

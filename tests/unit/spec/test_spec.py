@@ -93,6 +93,21 @@ def test_the_python_is_that_of_the_system_by_default() -> None:
     """Without a python key, the release's own is meant."""
     assert parse_spec("name: x\nos: debian-13\n").python == "3.13"
     assert parse_spec("name: x\nos: trixie\n").os.release == "debian-13"
+    assert parse_spec("name: x\nos: forky\n").python == "3.14"
+
+
+def test_a_python_that_is_too_old_is_no_default() -> None:
+    """Debian 11 has 3.9: the spec must name a Python, standalone; what it lacks is refused."""
+    assert parse_spec('name: x\nos: debian-11\npython: "3.12"\n').python == "3.12"
+    assert problems("name: x\nos: bullseye\n") == [
+        "0 python: is missing: debian-11 has Python 3.9, which is too old — write python: 3.11"
+    ]
+    assert problems('name: x\nos: debian-11\npython: "3.9"\n') == [
+        '3 python: expected Python 3.10 to 3.14, found "3.9" — write 3.11'
+    ]
+    assert problems("name: x\nos: {release: debian-11, components: [main, non-free-firmware]}\npython: 3.11\n") == [
+        "2 os.components: debian-11 has no non-free-firmware — it has main, contrib, non-free"
+    ]
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -196,7 +211,8 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             "os: ubuntu",
-            "2 os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, "
+            "2 os: expected debian-11, debian-12, debian-13, debian-testing, "
+            "ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, "
             'found "ubuntu" — perhaps you meant ubuntu:26.04',
         ),
         (
@@ -350,7 +366,8 @@ def test_what_every_image_has_can_be_left_out() -> None:
 def test_an_unknown_release_brings_no_second_problem() -> None:
     """What follows from a mistake is not reported as another mistake."""
     assert problem("os: debian-14\npython: 3.13") == (
-        '2 os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found "debian-14" — '
+        "2 os: expected debian-11, debian-12, debian-13, debian-testing, "
+        'ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found "debian-14" — '
         "perhaps you meant debian-13"
     )
 
