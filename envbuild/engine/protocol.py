@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
@@ -158,8 +157,7 @@ class ImageFinder(Protocol):
         """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None if the engine lacks it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParcelLayer(Blob):
+class ParcelLayer(Blob, frozen=True, kw_only=True, eq=False):
     """A layer on its way into an engine, perhaps while it is being written; its digest is the diff ID too.
 
     Attributes:
@@ -328,6 +326,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
             Needs ``interactive`` and ``tty`` to be off.
         tap: called as the watcher's ``write``, with each piece of output after it was passed on; all that comes from a
             terminal is for descriptor 1.
+        started: called once the program has been asked for, and this process has nothing to do but wait for it.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
@@ -353,6 +352,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[int, memoryview], None] | None = None
+    started: Callable[[], None] | None = None
     ended: Callable[[OwnFiles], None] | None = None
     limit: Callable[[], float | None] | None = None
     stacks: int = 0

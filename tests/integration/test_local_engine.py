@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.engine.local import self_check
-from envbuild.engine.local.ways import Way, starter
+from envbuild.engine.local.helper import starter
+from envbuild.engine.local.ways import Way
 from tests.integration.test_namespaces import AS_NOBODY, NOBODY, OUTER, PYTHON
 from tests.support.cli import ROOT, Done, Project
 
