@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 from envbuild.cli.interrupts import ended_by_signals

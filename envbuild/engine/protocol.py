@@ -68,6 +68,8 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         fill: writes the root file system as members of tars to a stream, in any order; of two members of one path the
             later one wins. The command starts only if it returns.
+        base: a folder with a root file system, seen read-only below what ``fill`` writes; none of the folders in it can
+            be written to. None: all comes from ``fill``.
         files: shown to the command below ``folder``, by name, read-only.
         folder: absolute path in the container; unused without ``files``.
         command, environment, result, unwanted: as for ``Step``.
@@ -76,6 +78,7 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     fill: Callable[[BinaryIO], None]
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    base: Path | None = None
     files: Mapping[str, Path] = msgspec.field(default_factory=dict)
     folder: str = ""
     result: str = "/"
