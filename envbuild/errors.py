@@ -7,7 +7,7 @@ use them for their own failures. A training program's own exit code is passed th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class EnvbuildError(Exception):
@@ -32,9 +32,8 @@ class UsageError(EnvbuildError):
     exit_code = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
-    """One mistake in a spec or lock.
+class Problem(NamedTuple):
+    """One mistake in a spec or lock; no dataclass, whose module takes every command 6 ms.
 
     Attributes:
         path: field path such as ``hardware.kernel`` or ``packages[2]``; empty for the whole file.

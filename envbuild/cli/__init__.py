@@ -8,23 +8,42 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
 from envbuild.cli.interrupts import ended_by_signals
 
+_GARBAGE = 100_000
+"""New objects until one looks for garbage: at 700, to look at what is imported is a tenth of a short command."""
+_UNFLUSHED = 120
+"""The interpreter's own exit code where the last of what was printed could not be written."""
+
 
 def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
-    atexit.register(gc.freeze)  # a process that ends need not look for garbage: 10 ms of every command
+    gc.set_threshold(_GARBAGE)
     ended: list[int] = []
     code = _run(list(sys.argv[1:]), ended, last=True)
-    if ended:  # the interpreter would wait for every thread of a pool, whatever it waits for itself
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
+    _end(code, wait=not ended)
+
+
+def _end(code: int, *, wait: bool) -> NoReturn:
+    """End the process as the interpreter does, but for taking its modules apart: 10 ms of every command.
+
+    Args:
+        wait: for the threads that are not daemons; after a signal nobody waits for those of a pool.
+    """
+    if wait:
+        threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter calls for it
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # it was closed when the process started
+                stream.flush()
+        except (OSError, ValueError):
+            code = code or _UNFLUSHED
+    os._exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,10 +85,8 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
     from envbuild.errors import EnvbuildError
 
     try:
-        from envbuild.cli.app import invoke
-
         with ended_by_signals(ended, last=last):
-            code = invoke(arguments)
+            code = _invoke(arguments, last=last)
         if not ended:  # typer turns the interrupt into a separate code and prints nothing
             sys.stdout.flush()
         return code
@@ -88,6 +105,29 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
         return 1 if ended else _refused(error)
     except Exception as error:
         return 1 if ended else _unexpected(error)
+
+
+def _invoke(arguments: Sequence[str], *, last: bool) -> int:
+    """Run a command line; most of ``run`` do without typer (``quick``).
+
+    Args:
+        last: the process ends then, so that what it starts early need not be ended if no program is run.
+    """
+    from envbuild.cli import quick
+
+    values = quick.read(arguments)
+    if values is not None:
+        if last and quick.may_be_local(os.environ):
+            from envbuild.engine.local.helper import start_early
+
+            start_early()
+        quick.load_msgspec()
+        from envbuild.cli.running import run_program
+
+        return run_program(**values)
+    from envbuild.cli.app import invoke
+
+    return invoke(arguments)
 
 
 def _drop_streams() -> None:

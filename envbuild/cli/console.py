@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from envbuild.core.progress import Advance
@@ -82,25 +81,24 @@ class _Plain:
         print(f"{self._name:<20}{amount:<32}{seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-@dataclass(kw_only=True)
 class Console:
     """Prints results to standard output and everything else to standard error.
 
-    Attributes:
+    Args:
         quiet: print nothing but results asked for with ``--json`` and errors.
         verbose: also print details.
         as_json: the result is one JSON document on standard output; the lines for people go to standard error.
         stderr_only: standard output belongs to another program; all lines go to standard error.
     """
 
-    quiet: bool = False
-    verbose: bool = False
-    as_json: bool = False
-    stderr_only: bool = False
-    started: float = field(default_factory=time.monotonic)
-    _bars: progress.Progress | None = field(default=None, repr=False)
-    _open: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    def __init__(
+        self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False, stderr_only: bool = False
+    ) -> None:
+        self.quiet, self.verbose, self.as_json, self.stderr_only = quiet, verbose, as_json, stderr_only
+        self.started = time.monotonic()
+        self._bars: progress.Progress | None = None
+        self._open = 0
+        self._lock = threading.Lock()
 
     def line(self, label: str, *columns: str, elapsed: bool = False) -> None:
         """Print one aligned line: a label, then columns; ``elapsed`` adds the seconds since the command began."""

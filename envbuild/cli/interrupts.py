@@ -123,7 +123,9 @@ class _Watch:
         elif self._first is None:
             self._first = number, now
             with suppress(Exception):
-                from envbuild.core import leftovers  # noqa: F401 - so that nothing has to be imported at the end
+                import subprocess  # noqa: F401 - so that nothing has to be imported at the end
+
+                from envbuild.core import leftovers  # noqa: F401
         elif now > self._first[1] + _TWICE:
             _end_now(number)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from envbuild.core.digest import sha256_bytes
 
 OCTETS = "application/octet-stream"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Blob:
-    """Bytes known by their digest, here or elsewhere.
+class Blob(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Bytes known by their digest, here or elsewhere; equal wherever they are.
 
     Attributes:
         digest: SHA-256, hexadecimal.
@@ -29,18 +29,26 @@ class Blob:
     digest: str
     size: int
     media_type: str = OCTETS
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     artifact_type: str = ""
-    path: Path | None = field(default=None, compare=False)
-    data: bytes = field(default=b"", compare=False)
+    path: Path | None = None
+    data: bytes = b""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything but the place is equal."""
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [name for name in self.__struct_fields__ if name not in ("path", "data")]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]  # annotations are a mapping
 
     def open(self) -> BinaryIO:
         """Open the bytes for reading; raises ``OSError``."""
         return io.BytesIO(self.data) if self.path is None else self.path.open("rb", buffering=0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileBlob(Blob):
+class FileBlob(Blob, frozen=True, kw_only=True, eq=False):
     """A blob whose bytes are in a file here: ``path``."""
 
     path: Path

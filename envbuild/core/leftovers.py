@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +33,8 @@ def registered(folder: Path) -> Iterator[None]:
 
 def remove_behind() -> None:
     """Start the process that removes what is left once this one has ended; nothing if there is nothing."""
+    import subprocess
+
     folders = [str(folder) for folder in list(_FOLDERS) if folder.is_dir()]
     if folders or _ENGINE in sys.modules:
         command = [sys.executable, "-m", "envbuild.operations.remove_leftovers", str(os.getpid()), json.dumps(folders)]

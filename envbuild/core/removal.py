@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +59,7 @@ def _raise_contents(top: int, name: str) -> None:
                 with suppress(OSError):
                     with _opened(folder, inner):  # to move it, its owner needs the right to write to it
                         pass
-                    os.rename(inner, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top)
+                    os.rename(inner, os.urandom(16).hex(), src_dir_fd=folder, dst_dir_fd=top)
 
 
 def _unlinked(folder: int, name: str) -> bool:

@@ -9,11 +9,6 @@ from typing import Any
 
 from envbuild.core.fs import read_regular
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
-
 _LINE_TEXTS = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 """Comments and texts on one line; what else has dots is keys, numbers and times."""
 _COST = 20_000_000
@@ -28,6 +23,10 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: it is none, its arrays and tables are nested more deeply than this interpreter can follow, a number
             has more digits than it reads, or its keys have so many parts that reading them would take minutes.
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover - exercised by the 3.10 job
+        import tomli as tomllib
     # In a text over several lines a single quote is allowed: there, dots in strings count too.
     bare = text if '"""' in text or "'''" in text else _LINE_TEXTS.sub("", text)
     if sum(line.count(".") ** 2 for line in bare.splitlines()) > _COST:

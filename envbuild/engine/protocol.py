@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
@@ -69,6 +68,8 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         fill: writes the root file system as members of tars to a stream, in any order; of two members of one path the
             later one wins. The command starts only if it returns.
+        base: a folder with a root file system, seen read-only below what ``fill`` writes; none of the folders in it can
+            be written to. None: all comes from ``fill``.
         files: shown to the command below ``folder``, by name, read-only.
         folder: absolute path in the container; unused without ``files``.
         command, environment, result, unwanted: as for ``Step``.
@@ -77,6 +78,7 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     fill: Callable[[BinaryIO], None]
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    base: Path | None = None
     files: Mapping[str, Path] = msgspec.field(default_factory=dict)
     folder: str = ""
     result: str = "/"
@@ -158,8 +160,7 @@ class ImageFinder(Protocol):
         """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None if the engine lacks it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParcelLayer(Blob):
+class ParcelLayer(Blob, frozen=True, kw_only=True, eq=False):
     """A layer on its way into an engine, perhaps while it is being written; its digest is the diff ID too.
 
     Attributes:
@@ -342,6 +343,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
             Needs ``interactive`` and ``tty`` to be off.
         tap: called as the watcher's ``write``, with each piece of output after it was passed on; all that comes from a
             terminal is for descriptor 1.
+        started: called once the program has been asked for, and this process has nothing to do but wait for it.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
@@ -368,6 +370,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[int, memoryview], None] | None = None
+    started: Callable[[], None] | None = None
     ended: Callable[[OwnFiles], None] | None = None
     limit: Callable[[], float | None] | None = None
     stacks: int = 0

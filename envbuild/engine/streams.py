@@ -12,7 +12,6 @@ import signal
 import sys
 import termios
 import threading
-import tty as terminal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -72,6 +71,8 @@ def raw_terminal() -> Iterator[None]:
     """Pass every key on to the container, Ctrl-C included, and restore the terminal afterwards."""
     before = termios.tcgetattr(_STDIN)
     try:
+        import tty as terminal
+
         terminal.setraw(_STDIN, termios.TCSANOW)
         yield
     finally:

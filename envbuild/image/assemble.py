@@ -340,8 +340,12 @@ class _Assembly:
     def _compile_in_place(self, place: TreeStepRunner, os_layer: Callable[[], FileBlob], folder: Path) -> None:
         """Compile in a folder of this machine: sources and interpreter are unpacked there once, the result is moved."""
 
+        base = self._found_system()
+
         def fill(output: BinaryIO) -> None:
-            if self.interpreter is None:
+            if base is not None:
+                pass
+            elif self.interpreter is None:
                 for chunk in self.layers.tar_of(os_layer()):
                     output.write(chunk)
             else:
@@ -354,6 +358,7 @@ class _Assembly:
 
         step = TreeStep(
             fill=fill,
+            base=base,
             command=compile_command(self.plan.executable, skipped(self.plan.layout)),
             environment=ENVIRONMENT,
             result=COMPILE_OUT,
@@ -361,6 +366,15 @@ class _Assembly:
         )
         with self.progress.phase("bytecode: compile"), place.run_tree_step(step) as found:
             take_bytecode(found, len(self.groups), folder)
+
+    def _found_system(self) -> Path | None:
+        """Return the tree of the OS layer if an earlier build made it: to unpack an interpreter takes a second.
+
+        A standalone Python is no part of it.
+        """
+        system = next(spec for spec in self.plan.layers if spec.kind == "os")
+        blob = None if self.python else self.blobs.get(system.key)
+        return None if blob is None else self.layers.tree(blob)
 
     def _pack_sources(self, output: BinaryIO) -> None:
         pack_sources(output, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))

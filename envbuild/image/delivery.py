@@ -142,7 +142,9 @@ class Loading:
 
     def _parcel(self, image: layout.Image) -> Parcel:
         parcel = layout.parcel(image, self._tag)
-        layers = [replace(layer, file=partial(self._file, index)) for index, layer in enumerate(parcel.layers)]
+        layers = [
+            msgspec.structs.replace(layer, file=partial(self._file, index)) for index, layer in enumerate(parcel.layers)
+        ]
         return msgspec.structs.replace(parcel, layers=tuple(layers))
 
     def _file(self, index: int) -> tuple[Path, bool] | None:

@@ -199,6 +199,10 @@ class Layers:
         """Return the folder with the files of a layer that has no tar; None if it has one."""
         return None if self._trees is None or blob.path.exists() else self._trees.path(blob.digest)
 
+    def tree(self, blob: FileBlob) -> Path | None:
+        """Return the folder with the files of a layer, if there is one that can be relied on without reading it."""
+        return None if self._trees is None or not self._trees.holds(blob.digest) else self._trees.path(blob.digest)
+
     def _has_tar(self, blob: FileBlob) -> bool:
         """Whether a layer's tar is there and sound; one that a power cut has damaged is removed."""
         try:

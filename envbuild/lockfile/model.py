@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import tomli_w
 from msgspec import Meta
 
 from envbuild.core import types
@@ -390,6 +389,8 @@ def _content(lock: Lock) -> str:
     else:
         table["cuda"] = types.without_defaults(lock.cuda)
     _convert(table, lock.file_name, "correct the spec and lock again: envbuild lock spec.yaml")
+    import tomli_w
+
     return _HEADER + tomli_w.dumps(pylock.document(table, FORMAT))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from envbuild.spec.model import Spec
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadedLock:
+class LoadedLock(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A lock that may be used.
 
     Attributes:

@@ -102,7 +102,8 @@ def push_index(
         reference: as for ``push``; the default tag is the beginning of a digest of all locks, and each image gets that
             of its own lock too.
         paths: the lock of each platform.
-        events, write, bundle, offline: as for ``push``; with ``write`` each lock gets its image's reference and the index.
+        events, write, bundle, offline: as for ``push``; with ``write`` each lock gets its image's reference and
+            the index.
 
     Raises:
         UsageError, LockError, NotReproducibleError, RegistryError: as for ``push``.

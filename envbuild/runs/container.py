@@ -44,6 +44,7 @@ def container_run(
     gpus: Gpus | None,
     tap: Callable[[int, memoryview], None] | None = None,
     ended: Callable[[OwnFiles], None] | None = None,
+    started: Callable[[], None] | None = None,
 ) -> ContainerRun:
     """Describe the container to run; ``tap`` sees its output, ``ended`` its own files at the end."""
     return ContainerRun(
@@ -65,6 +66,7 @@ def container_run(
         watcher=request.watcher,
         tap=tap,
         hostname=request.hostname,
+        started=started,
         ended=ended,
         limit=request.limit,
         stacks=STACKS_SIGNAL,

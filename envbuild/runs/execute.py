@@ -63,7 +63,10 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     folder = history.process_folder(request.project, record.id)
     readers = _Readers(request)
     around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
-    container = container_run(request, record, command, folder, owner, gpus, readers.feed, around.look_inside)
+    facts = _Facts(request.project, record, engine)
+    container = container_run(
+        request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.start
+    )
     around.targets = tuple(mount.target for mount in container.mounts)
     _make_folders(request.project, folder, owner)
     fingerprint.pass_to_container(request.lock_path, request.lock, folder)
@@ -73,7 +76,6 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs)
     around.look_first()
-    facts = _Facts(request.project, record, engine)
     changed: dict[str, Any] = {}
     heard = Heard()
     try:
@@ -313,7 +315,7 @@ class _Readers:
 
 
 class _Facts:
-    """Facts gathered by a thread while the engine starts the container, and saved as soon as they are known.
+    """Facts gathered by a thread once the engine starts the container, and saved as soon as they are known.
 
     What only they and the end of a run need is imported there too: the program starts meanwhile.
     """
@@ -323,20 +325,26 @@ class _Facts:
         self._given = False
         self._turn = threading.Lock()
         self._work = threading.Thread(target=self._gather, args=(project, record, engine), name="facts", daemon=True)
-        self._work.start()
+
+    def start(self) -> None:
+        """Begin, unless that was done before."""
+        if self._work.ident is None:
+            self._work.start()
 
     def result(self) -> dict[str, Any]:
         """Wait for the facts; those that could not be had, or not in time, are absent."""
+        self.start()
         self._work.join(_PATIENCE)
         with self._turn:
             self._given = True
             return dict(self._found)
 
     def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
-        from envbuild.host.probe import host_facts
         from envbuild.record.git import git_state
 
-        self._found["git"] = git_state(project)
+        self._found["git"] = git_state(project)  # first, since the program may change what it looks at
+        from envbuild.host.probe import host_facts
+
         self._found["host"] = host_facts()
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())

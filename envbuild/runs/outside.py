@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -92,8 +90,7 @@ def is_noise(path: str) -> bool:
     return _noise().match(path) is not None
 
 
-@dataclass(kw_only=True)
-class Outside:
+class Outside(msgspec.Struct, kw_only=True):
     """Looks at a run's surroundings: first at mounted folders, at the end at all.
 
     Args:
@@ -107,9 +104,9 @@ class Outside:
     wanted: Sequence[str]
     kept: Path
     targets: Sequence[str] = ()
-    files: dict[str, Output] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-    _before: dict[str, Mapping[str, workspace.FileState]] = field(default_factory=dict)
+    files: dict[str, Output] = msgspec.field(default_factory=dict)
+    left_out: list[str] = msgspec.field(default_factory=list)
+    _before: dict[str, Mapping[str, workspace.FileState]] = msgspec.field(default_factory=dict)
 
     def look_first(self) -> None:
         """Note the state of folders that are mounted to be written; the program has not started."""
@@ -189,6 +186,8 @@ class Outside:
 
     def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
         """Read files by the topmost folders that hold nothing else than new files."""
+        if not paths:
+            return
         import tarfile
 
         left = MOST_BYTES
@@ -273,6 +272,8 @@ class Outside:
             return digest.hexdigest()
         target = self.kept / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
+        import shutil
+
         with target.open("wb") as copy:
             shutil.copyfileobj(data, copy, _PIECE)
         return sha256_file(target)

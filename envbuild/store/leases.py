@@ -14,7 +14,6 @@ import atexit
 import fcntl
 import os
 import re
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -111,7 +110,7 @@ class Lease:
 
     def _open(self) -> BinaryIO:
         """Make the lease's file; the shared lock is held, so that no collection finds it before its own lock is."""
-        path = self._root / _FOLDER / f"{os.getpid()}-{secrets.token_hex(8)}"
+        path = self._root / _FOLDER / f"{os.getpid()}-{os.urandom(8).hex()}"
         stream = _open_private(path, "xb")
         fcntl.flock(stream, fcntl.LOCK_EX)
         return stream

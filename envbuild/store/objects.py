@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -295,7 +294,7 @@ class Store:
             try:
                 if self.derived(kind, key) is None:
                     self.forget(kind, key)
-                    shutil.rmtree(fresh, ignore_errors=True)
+                    _remove(fresh)
                     with self.explained(NO_SPACE, BuildError):
                         fresh.mkdir(0o755)
                         make(fresh)
@@ -306,7 +305,7 @@ class Store:
                         atomic_write(fresh / _SUMS, canonical_json(sums), sync=False)
                     fresh.replace(folder)
             finally:
-                shutil.rmtree(fresh, ignore_errors=True)
+                _remove(fresh)
                 lock.unlink(missing_ok=True)
         return folder
 
@@ -333,7 +332,7 @@ class Store:
         folder = self.cache_dir(kind) / _key(key)
         if folder.is_symlink():
             folder.unlink()
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
 
     def _part_path(self, sha256: str) -> Path:
         return self.root / "part" / sha256
@@ -372,3 +371,9 @@ def _sums(folder: Path) -> dict[str, tuple[int, str]]:
         for name, path in files.items()
         if stat.S_ISREG(path.lstat().st_mode)
     }
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -10,12 +10,15 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from envbuild.engine.local import self_check
-from envbuild.engine.local.ways import Way, starter
+from envbuild.engine.local.helper import starter
+from envbuild.engine.local.ways import Way
+from envbuild.lockfile.model import load
 from tests.integration.test_namespaces import AS_NOBODY, NOBODY, OUTER, PYTHON
 from tests.support.cli import ROOT, Done, Project
 
@@ -159,6 +162,43 @@ def test_a_user_builds_runs_and_verifies(theirs: Project) -> None:
     assert as_nobody(theirs, "store", "verify").code == 0
     assert list((theirs.store / "derived/runs").iterdir()) == []
     assert list((theirs.store / "derived/steps").iterdir()) == []
+
+
+@needs_root
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_modules_are_compiled_in_the_layer_that_is_there(
+    who: str, theirs: Project, made: Project, tmp_path: Path
+) -> None:
+    """Once the OS layer is made, its own interpreter compiles: to the same bytes, and no package is unpacked again."""
+    project = theirs if who == "nobody" else made.copy(tmp_path, own_store=True)
+    run = partial(as_nobody, project) if who == "nobody" else partial(project, ENVBUILD_ENGINE="local")
+    assert run("build", "--offline").code == 0
+    record = project.folder / "pylock.clitest.image.json"
+    before = record.read_bytes()
+    derived, bottom = project.store / "derived", json.loads(before)["layers"][0]
+    for kind in ("bytecode", "compiled", "images"):
+        shutil.rmtree(derived / kind, ignore_errors=True)
+    for tree in (derived / "trees").iterdir():
+        if tree.name != bottom:
+            shutil.rmtree(tree)
+    for layer in (derived / "layers").iterdir():
+        if json.loads((layer / "layer.json").read_bytes())["diff_id"] != bottom:
+            shutil.rmtree(layer)
+    packages = [each for each in load(project.folder / "pylock.clitest.toml").os.packages if "python3" in each.name]
+    kept = {project.store / "sha256" / each.sha256[:2] / each.sha256[2:]: each.size for each in packages}
+    try:
+        for path, size in kept.items():  # of the same size, since a build looks no closer at what it needs not open
+            path.rename(path.with_suffix(".kept"))
+            path.write_bytes(bytes(size))
+        done = run("build", "--offline")
+        assert done.code == 0, done.err
+        assert "reproduces the recorded digest" in done.out
+    finally:
+        for path in kept:
+            path.with_suffix(".kept").replace(path)
+    assert record.read_bytes() == before
+    assert list((derived / "steps").iterdir()) == []
+    assert run("store", "verify").code == 0
 
 
 @needs_root

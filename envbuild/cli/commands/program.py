@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from envbuild.cli.options import app
+from envbuild.cli import quick
 from envbuild.core.text import names_in, perhaps, script_in
 from envbuild.errors import UsageError
 
@@ -99,7 +99,11 @@ def search_start(command: tuple[str, ...], verb: Verb) -> Path:
 
 def own_options(verb: Verb) -> list[str]:
     """Return the options of a command in all their spellings, but for ``--help``."""
+    if verb == "run":
+        return [*quick.OPTIONS]
     import typer
+
+    from envbuild.cli.options import app
 
     command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
     return [name for each in command.params for name in (*each.opts, *each.secondary_opts) if name.startswith("-")]

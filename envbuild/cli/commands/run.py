@@ -84,26 +84,14 @@ def run(
 
     Builds the image first if need be. A guard compares the host with the lock before any of your code runs; the
     program's exit code is passed through; a record stays in .envbuild/runs."""
-    from envbuild.cli.commands.program import misplaced, run_options
-    from envbuild.cli.render.run import missing_module, summary, unread_processes
-    from envbuild.operations import run as operation
+    from envbuild.cli.running import run_program
 
-    options = run_options(
-        "run", command, shell=shell, lock=lock, variant=variant, platform=platform, environment=environment,
-        mounts=mount, network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls,
-        tensors=tensors,
-        trace=trace, guard=guard, emulate=emulate,
-        timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
+    return run_program(
+        command, lock=lock, variant=variant, platform=platform, environment=environment, mount=mount, network=network, cpus=cpus,
+        memory=memory, timeout=timeout, output=output, tensors=tensors, trace=trace, gpus=gpus, allow=allow,
+        guard=guard, emulate=emulate, shell=shell, controls=controls, image=image, require_signature=require_signature,
+        offline=offline, quiet=quiet, verbose=verbose,
     )  # fmt: skip
-    console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
-    record = operation.run(options, console).record
-    console.note(summary(record))
-    for sentence in (*record.outside_left_out, unread_processes(record), missing_module(record)):
-        if sentence:
-            console.note(sentence)
-    if note := misplaced(options.command, record, "run"):
-        console.note(note)
-    return record.exit_code if record.exit_code is not None else 1
 
 
 @app.command()

@@ -84,6 +84,8 @@ def _run(
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_kill, client, identity), stacks))
             _start(client, identity, wants_gpus=bool(devices))
             mark_started()
+            if request.started:
+                request.started()
             relay.open()
             if request.watcher:
                 request.watcher.started(relay.send)

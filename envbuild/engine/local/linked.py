@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -309,6 +308,8 @@ def _copy(source: str, target: str) -> None:
     elif stat.S_ISFIFO(mode):
         os.mkfifo(target)
     else:
+        import shutil
+
         shutil.copyfile(source, target)
     _copy_status(source, target)
 
@@ -317,6 +318,8 @@ def _copy_status(source: str, target: str) -> None:
     if os.geteuid() == 0:
         status = os.lstat(source)
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+    import shutil
+
     shutil.copystat(source, target, follow_symlinks=False)
 
 

@@ -15,6 +15,8 @@ it; the last one is named ``WHOLE``, without which no command starts. The result
 follows on descriptor 1 is a line of JSON for each entry: the fields of ``engine.protocol.FoundEntry``, a capability in
 hexadecimal. With ``hand_over`` all of it becomes this user's root's, to be read and moved, once it is listed.
 
+With ``base``, a folder of the host, its folders are mounted in the root file system, read-only, before anything comes.
+
 With ``emulated``, the name of another machine, its programs are started by the program ``EMULATOR`` in the step's
 folder: by an instance of binfmt_misc that is the user namespace's own, and gone with it.
 
@@ -48,7 +50,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
-_CLONE = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
+_CLONE_MOUNTS = 0x00020000
+_CLONE = _CLONE_MOUNTS | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 """Mounts, host name, System V objects, processes, network."""
 _CLONE_NEWUSER = 0x10000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
@@ -103,12 +106,13 @@ def main() -> None:
             tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
             if folder := request.get("folder"):
                 os.chdir(folder)  # root of a user namespace may not pass the folders above it
+            early = request["user"] in ("none", "wanted") and _take_base(request)  # nor those above the base
             own = _become_root(request["user"])
             _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
             if remove := request.get("remove"):
                 shutil.rmtree(remove)
             else:
-                _run(request, tars, own_user_namespace=own)
+                _run(request, tars, own_user_namespace=own, has_base=early)
     except _RefusedError as refused:
         _send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
@@ -136,17 +140,21 @@ def _become_root(user: str) -> bool:
     return True
 
 
-def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) -> None:
+def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool, has_base: bool) -> None:
     """Enter, unpack, run, give the result, clean up. The step's root is ``root`` in the working directory."""
     _call("make namespaces", _LIBC.unshare, _CLONE)
     if own_user_namespace:
         _forbid_user_namespaces()
     _mount(None, "/", None, _REC | _PRIVATE)
+    if not has_base:
+        has_base = _take_base(request)
     if machine := request["emulated"]:
         _emulate(machine, own_user_namespace=own_user_namespace)
     _mount("root", "root", None, _BIND)
     _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
     os.chdir("root")
+    if has_base:
+        _lay("../base")
     if shown := request.get("shown"):
         _show(shown.strip("/"))
     owners = _recorder() if request["record"] else None
@@ -178,6 +186,35 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) 
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
             os.unlink(entry.path)
+
+
+def _take_base(request: dict[str, Any]) -> bool:
+    """Mount the request's base at ``base`` in the working directory, read-only; returns whether it has one."""
+    if not request.get("base"):
+        return False
+    _call("make namespaces", _LIBC.unshare, _CLONE_MOUNTS)
+    _mount(None, "/", None, _REC | _PRIVATE)
+    _mount(request["base"], "base", None, _BIND)
+    _restrict("base")
+    return True
+
+
+def _restrict(place: str) -> None:
+    """Let nobody write to a mount, nor use devices in it."""
+    flags = os.statvfs(place).f_flag & (_NOSUID | _NOEXEC)
+    _mount(None, place, None, _BIND | _REMOUNT | _RDONLY | _NODEV | flags)
+
+
+def _lay(base: str) -> None:
+    """Mount a root file system's folders in the working directory, read-only; its links are made anew."""
+    for name in sorted(os.listdir(base)):
+        source = f"{base}/{name}"
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), name)
+        elif os.path.isdir(source) and name not in _ENGINES:
+            os.mkdir(name)
+            _mount(source, name, None, _BIND)
+            _restrict(name)
 
 
 def _emulate(machine: str, *, own_user_namespace: bool) -> None:

@@ -73,7 +73,12 @@ class NamespaceSteps:
     @contextmanager
     def run_tree_step(self, step: TreeStep) -> Iterator[FinishedTree]:
         """Run a build step whose result stays in its folder; see ``TreeStepRunner``."""
-        request = {"streamed": True, "shown": step.folder, "hand_over": os.geteuid() != 0}
+        request = {
+            "streamed": True,
+            "shown": step.folder,
+            "hand_over": os.geteuid() != 0,
+            "base": "" if step.base is None else str(step.base.absolute()),
+        }
         with self._running(step, request, step.files) as (root, stream):
             yield FinishedTree(root=root, entries=_entries(stream))
             while stream.read(1 << 20):
@@ -93,6 +98,8 @@ class NamespaceSteps:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
+            if special.get("base"):
+                (Path(name) / "base").mkdir(mode=0o755)
             _show(files or {}, Path(name))
             if self._emulator:
                 shutil.copyfile(self._emulator.program, Path(name) / EMULATOR)

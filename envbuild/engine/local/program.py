@@ -11,8 +11,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,15 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from envbuild.core.fs import random_name
 from envbuild.core.leftovers import registered
 from envbuild.engine.local.gpus import Handed
+from envbuild.engine.local.helper import Helper, take
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
 from envbuild.engine.local.linked import FoundTree, changes, prepare
 from envbuild.engine.local.program_request import describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
 from envbuild.engine.local.trees import remove
-from envbuild.engine.local.ways import Way, starter
+from envbuild.engine.local.ways import Way
 from envbuild.engine.overlay import layer_changes
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
@@ -182,24 +182,21 @@ class _Program:
             EngineError: it could not be started.
         """
         request = self._request
-        ours, theirs = socket.socketpair()
+        helper = take(self._prefix)
+        ours = helper.channel
         with ExitStack() as stack:
-            stack.enter_context(ours)
+            stack.callback(helper.end)
             feed = stack.enter_context(program_input(request))
             outputs = {} if request.tty else {_STDOUT: os.pipe(), _STDERR: os.pipe()}
-            process = self._start(theirs, feed.theirs, outputs)
-            stack.callback(_end, process)
-            theirs.close()
-            feed.started()
-            for _, writer in outputs.values():
-                os.close(writer)
             relay = stack.enter_context(SignalRelay(partial(_send, ours)))
             watchdog = None
             if request.limit is not None:
                 stacks = partial(_send_all, ours, request.stacks) if request.stacks else None
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
-            with suppress(BrokenPipeError):
-                ours.sendall(json.dumps(words).encode() + b"\n")
+            _ask(helper, words, feed.theirs, outputs)
+            feed.started()
+            if request.started:
+                request.started()
             write: Write = request.watcher.write if request.watcher else Sink(lambda: relay.send("SIGHUP")).write
             if request.tap:
                 write = tapped(write, request.tap)
@@ -216,31 +213,23 @@ class _Program:
 
             readers = {reader: number for number, (reader, _) in outputs.items()}
             copy(ours, readers, self._answers, write, started)
-            process.wait()
+            helper.wait()
         self._answers.close()
         self.exceeded = watchdog.exceeded if watchdog else None
         return self._answers.code()
 
-    def _start(
-        self, theirs: socket.socket, stdin: int, outputs: Mapping[int, tuple[int, int]]
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            starter(self._prefix, theirs.fileno()),
-            stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
-            stdout=outputs[_STDOUT][1] if outputs else subprocess.DEVNULL,
-            stderr=outputs[_STDERR][1] if outputs else subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            cwd="/",
-            env={},
-        )
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Make sure that the program's processes have ended."""
-    if process.poll() is None:
-        process.kill()
-        process.wait()
+def _ask(helper: Helper, words: Mapping[str, Any], stdin: int, outputs: Mapping[int, tuple[int, int]]) -> None:
+    """Send the process its request; this process keeps none of the descriptors that only the program needs."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    writers = {number: writer for number, (_, writer) in outputs.items()}
+    streams = [stdin if stdin >= 0 else null, writers.get(_STDOUT, null), writers.get(_STDERR, null)]
+    try:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            helper.ask(json.dumps(words).encode() + b"\n", streams)
+    finally:
+        for descriptor in (null, *writers.values()):
+            os.close(descriptor)
 
 
 def _send(channel: socket.socket, name: str) -> None:
@@ -263,7 +252,7 @@ def own_folder(scratch: Path) -> Iterator[Path]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # a folder that has no lock yet is like one of a killed run
         sweep(scratch)
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=scratch))
+        folder = _new_folder(scratch)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     finally:
@@ -277,6 +266,14 @@ def own_folder(scratch: Path) -> Iterator[Path]:
     finally:
         remove(folder)
         os.close(lock)
+
+
+def _new_folder(scratch: Path) -> Path:
+    while True:
+        folder = scratch / f"run-{random_name()}"
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            return folder
 
 
 def sweep(scratch: Path) -> None:

@@ -2,10 +2,11 @@
 
 It runs under envbuild's own interpreter (``ways.starter``), and every run waits for it: modules written in C are used
 directly, and nothing imports ``json``, ``re``, ``enum`` or ``typing``. All that it needs is imported before the root
-changes. Descriptors 0, 1 and 2 are the program's. DESCRIPTOR is one end of a stream socket: it gives one line of
-JSON, the request, and later ``{"signal": number, "all": truth}`` for signals to the program, or to all its processes.
-It takes ``{"terminal": true}`` with the descriptor of a terminal's other side, ``{"started": true}`` just before the
-program starts, ``{"failed": what, "reason": errno}`` when the kernel refused, ``{"code": number}`` at the end.
+changes. DESCRIPTOR is one end of a stream socket: it gives one line of JSON, the request, with the descriptors that
+become 0, 1 and 2, the program's, and later ``{"signal": number, "all": truth}`` for signals to the program, or to all
+its processes. It takes ``{"terminal": true}`` with the descriptor of a terminal's other side, ``{"started": true}``
+just before the program starts, ``{"failed": what, "reason": errno}`` when the kernel refused, ``{"code": number}`` at
+the end.
 
 Three processes: the first waits in the old process namespace; the second is process 1 of the new one, builds the root
 file system, passes signals on and reaps; the third becomes the program. When the caller ends, the kernel ends the first
@@ -100,12 +101,18 @@ class _Channel:
 
     def request(self) -> dict[str, Any]:
         """Return the first line; an empty one if envbuild has ended."""
+        streams: list[int] = []
         while b"\n" not in self._rest:
-            data = self.socket.recv(1 << 16)
+            data, rights, _, _ = self.socket.recvmsg(1 << 16, socket.CMSG_SPACE(3 * struct.calcsize("i")))
             if not data:
                 os._exit(1)
             self._rest += data
+            for _, _, numbers in rights:
+                streams += struct.unpack(f"{len(numbers) // struct.calcsize('i')}i", numbers)
         line, _, self._rest = self._rest.partition(b"\n")
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
         return dict(loads(line.decode()))
 
     def orders(self) -> list[dict[str, Any]] | None:
@@ -132,9 +139,12 @@ class _Channel:
 
 def main() -> None:
     """Run the program that the request describes; see the module's description."""
+    os.chdir("/")
+    os.closerange(max(int(sys.argv[1]), 2) + 1, _FILES)  # what envbuild itself was started with
     channel = _Channel(int(sys.argv[1]))
     for each in _FORWARDED:  # a launcher that ends a job signals all its processes; envbuild passes it on
         signal.signal(each, signal.SIG_IGN)
+    loads("0")  # imports what it needs while the request is being made
     request = channel.request()
     os.umask(0o022)
     code = 1

@@ -9,10 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import socket
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,8 +20,9 @@ from envbuild import __version__
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import atomic_write
 from envbuild.engine.local import syscall_filter
+from envbuild.engine.local.helper import starter
 from envbuild.engine.local.program import own_folder
-from envbuild.engine.local.ways import Way, is_own, prefixes, roots, starter
+from envbuild.engine.local.ways import Way, is_own, prefixes, roots
 
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
@@ -45,7 +43,8 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
     device = 0
     with suppress(OSError):
         device = scratch.stat().st_dev
-    names = [str(scratch), device, tempfile.gettempdir(), shutil.which("bwrap") or ""]
+    folders = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    names = [str(scratch), device, folders, prefixes()]
     key = sha256_json([__version__, boot, os.geteuid(), *names, _namespace()])
     note = notes / f"{key}.json"
     if boot:
@@ -140,6 +139,8 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
 
 def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
     """Start the script, and return what it reports."""
+    import subprocess
+
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command = starter(prefix, theirs.fileno())

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-_PACKAGES = Path(__file__).parents[3]
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from envbuild.engine.local.program_process import main; main()"
-"""As a module it has bytecode: compiling 600 lines costs as much as the interpreter's own start."""
 _BUBBLEWRAP = "bwrap"
 
 
@@ -57,23 +51,14 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
-def starter(prefix: Sequence[str], descriptor: int) -> list[str]:
-    """Return the command that runs ``program_process.py``.
-
-    Args:
-        prefix: command that gives it a user namespace; empty for none.
-        descriptor: its end of the socket.
-    """
-    flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-    return [*prefix, sys.executable, *flags, "-c", _START, str(_PACKAGES), str(descriptor)]
-
-
 def roots(scratch: Path) -> Iterator[tuple[Literal["overlay", "linked"], Path]]:
     """Yield kinds of root file systems with the folder for what programs write, best first.
 
     An overlay's own layer has to be on a local disk or in memory; the layers below may be on a network's.
     """
     yield "overlay", scratch
+    import tempfile
+
     for folder in map(Path, dict.fromkeys((tempfile.gettempdir(), "/var/tmp", "/dev/shm"))):  # noqa: S108 - see _own
         with suppress(OSError):
             if folder.stat().st_dev != scratch.stat().st_dev:
@@ -83,7 +68,8 @@ def roots(scratch: Path) -> Iterator[tuple[Literal["overlay", "linked"], Path]]:
 
 def prefixes() -> list[tuple[str, ...]]:
     """Return the commands that may give a process a user namespace; the first is none at all."""
-    bubblewrap = shutil.which(_BUBBLEWRAP, path="/usr/bin:/usr/local/bin:/bin")
+    found = (f"{folder}/{_BUBBLEWRAP}" for folder in ("/usr/bin", "/usr/local/bin", "/bin"))
+    bubblewrap = next((path for path in found if os.access(path, os.X_OK)), None)
     if os.geteuid() == 0 or bubblewrap is None:
         return [()]
     return [(), entering(bubblewrap)]

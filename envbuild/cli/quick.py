@@ -1,0 +1,114 @@
+"""The common command lines of ``run``, read without typer: importing it takes longer than a short program runs.
+
+What is not in the table below (help, another option, an option without its value, completion) is left to typer, which
+also reports it. A test compares the table, and what is read by it, with typer's own (``tests/unit/cli``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_FLAGS = {
+    "--tensors": ("tensors", True),
+    "--no-tensors": ("tensors", False),
+    "--trace": ("trace", True),
+    "--guard": ("guard", True),
+    "--no-guard": ("guard", False),
+    "--controls": ("controls", True),
+    "--no-controls": ("controls", False),
+    "--emulate": ("emulate", True),
+    "--offline": ("offline", True),
+    "--quiet": ("quiet", True),
+    "-q": ("quiet", True),
+    "--verbose": ("verbose", True),
+    "-v": ("verbose", True),
+}
+_VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "--lock": ("lock", Path),
+    "--variant": ("variant", str),
+    "--platform": ("platform", str),
+    "--network": ("network", str),
+    "--cpus": ("cpus", float),
+    "--memory": ("memory", str),
+    "--timeout": ("timeout", str),
+    "--gpus": ("gpus", str),
+    "--image": ("image", str),
+    "--require-signature": ("require_signature", str),
+}
+_LISTS = {
+    "--env": "environment",
+    "-e": "environment",
+    "--mount": "mount",
+    "--output": "output",
+    "--allow": "allow",
+}
+OPTIONS = (*_FLAGS, *_VALUES, *_LISTS, "--shell")
+"""All options of ``run`` in all their spellings, but for ``--help``."""
+_PYTHON = ("-m", "-c")
+"""Python's own: they begin the program."""
+
+
+def read(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of a command line of ``run`` that differ from their defaults; None for typer to read it.
+
+    Args:
+        arguments: what follows the program's name.
+    """
+    if arguments[:1] != ["run"] or "_ENVBUILD_COMPLETE" in os.environ:
+        return None
+    values: dict[str, Any] = {}
+    words = list(arguments[1:])
+    while words:
+        word = words[0]
+        if not word.startswith("-") or (word in _PYTHON and not "".join(words[1:2]).startswith("-")):
+            return {**values, "command": words}
+        taken = _option(word, words[1:2], values)
+        if not taken:
+            return None
+        del words[:taken]
+    return None
+
+
+def may_be_local(environment: Mapping[str, str]) -> bool:
+    """Whether no variable asks for a container engine, so that the local one may be used; says nothing of files."""
+    others = (environment.get(name) for name in ("DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT"))
+    return environment.get("ENVBUILD_ENGINE", "") in ("", "auto", "local") and not any(others)
+
+
+def load_msgspec() -> None:
+    """Import msgspec without ``typing_extensions``, whose import takes 12 ms; Python 3.11 has what it needs of it."""
+    if sys.version_info >= (3, 11) and "typing_extensions" not in sys.modules:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # an import fails, and msgspec takes typing
+        try:
+            import msgspec  # noqa: F401
+        finally:
+            del sys.modules["typing_extensions"]
+
+
+def _option(word: str, following: Sequence[str], values: dict[str, Any]) -> int:
+    """Put an option's value among the others; returns how many words it took, 0 if it is none of the table."""
+    if word in _FLAGS:
+        name, truth = _FLAGS[word]
+        values[name] = truth
+        return 1
+    option, equals, value = word.partition("=")
+    taken = 1 if equals and option.startswith("--") else 2
+    if taken == 2:
+        option, value = word, "".join(following)
+    if not value or value.startswith("-"):
+        return 0
+    if option in _LISTS:
+        values.setdefault(_LISTS[option], []).append(value)
+        return taken
+    if option not in _VALUES:
+        return 0
+    name, convert = _VALUES[option]
+    try:
+        values[name] = convert(value)
+    except ValueError:
+        return 0
+    return taken

@@ -1,0 +1,57 @@
+"""What ``run`` does once its command line is read, by typer or by ``quick``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run_program(
+    command: Sequence[str] | None,
+    *,
+    lock: Path | None = None,
+    variant: str | None = None,
+    platform: str | None = None,
+    environment: Sequence[str] | None = None,
+    mount: Sequence[str] | None = None,
+    network: str | None = None,
+    cpus: float | None = None,
+    memory: str | None = None,
+    timeout: str | None = None,
+    output: Sequence[str] | None = None,
+    tensors: bool = True,
+    trace: bool = False,
+    gpus: str | None = None,
+    allow: Sequence[str] | None = None,
+    guard: bool = True,
+    emulate: bool = False,
+    shell: bool = False,
+    controls: bool = True,
+    image: str | None = None,
+    require_signature: str | None = None,
+    offline: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> int:
+    """Run a program and print what became of it; returns its exit code. Arguments: the options of ``envbuild run``."""
+    from envbuild.cli.commands.program import misplaced, run_options
+    from envbuild.cli.console import Console
+    from envbuild.operations import run as operation
+
+    options = run_options(
+        "run", command, shell=shell, lock=lock, variant=variant, platform=platform, environment=environment,
+        mounts=mount, network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors,
+        trace=trace, guard=guard, emulate=emulate,
+        timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
+    )  # fmt: skip
+    console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
+    record = operation.run(options, console).record
+    from envbuild.cli.render.run import missing_module, summary, unread_processes
+
+    console.note(summary(record))
+    for sentence in (*record.outside_left_out, unread_processes(record), missing_module(record)):
+        if sentence:
+            console.note(sentence)
+    if note := misplaced(options.command, record, "run"):
+        console.note(note)
+    return record.exit_code if record.exit_code is not None else 1
