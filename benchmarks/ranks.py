@@ -1,12 +1,13 @@
 """Ranks of one machine that meet, end and deliver their records, as forks of one process.
 
 Arguments: how they meet (``tcp``, ``records``, ``folder``, ``nobody``), their number, and a folder, in which ``noted``
-states how long that took without the start of the interpreter.
+states how long that took without the start of the interpreter, and how much processor time rank 0 and all others used.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import socket
 import sys
@@ -74,6 +75,8 @@ def main(way: str, world: int, folder: Path) -> None:
                 code = 1
                 try:
                     meet(way, number, world, folder, held.getsockname(), key)
+                    if not number:
+                        (folder / "lead").write_text(str(_used(resource.RUSAGE_SELF)))
                     code = 0
                 finally:
                     os._exit(code)
@@ -82,7 +85,17 @@ def main(way: str, world: int, folder: Path) -> None:
         seconds = time.perf_counter() - began
     if failed:
         sys.exit(f"{failed} ranks failed")
-    (folder / "noted").write_text(f"{seconds:.2f} s without the interpreter's start")
+    lead = float((folder / "lead").read_text())
+    (folder / "noted").write_text(
+        f"{seconds:.2f} s without the interpreter's start; processor: rank 0 {lead:.2f} s, each other rank "
+        f"{(_used(resource.RUSAGE_CHILDREN) - lead) / (world - 1):.4f} s"
+    )
+
+
+def _used(whose: int) -> float:
+    """Return processor seconds, of the user and the system."""
+    found = resource.getrusage(whose)
+    return found.ru_utime + found.ru_stime
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ def run_program(
 
     options = run_options(
         "run", command, shell=shell, lock=lock, variant=variant, platform=platform, environment=environment,
-        mounts=mount, network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors,
-        trace=trace, guard=guard, emulate=emulate,
+        mounts=mount, network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls,
+        tensors=tensors, trace=trace, guard=guard, emulate=emulate,
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)

@@ -4,6 +4,7 @@
                                      answer-<rank>.json each other rank: its facts, for that start
                                      verdict-<start>.json rank 0: who was compared, and the result
                                      ended-<start>-<rank>.json each rank, when its program has ended
+                                     codes-<start>.json  rank 0: the exit codes that it knows when it ends
 
 A key may come again: a launcher that names no job, a second start in the same step. So nothing that was there before
 counts: rank 0 takes answers to its own call only, and another rank takes a verdict only if the random number that it
@@ -28,7 +29,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from envbuild.cluster.agreement import Answer, Call, Ended, Verdict, compare
+from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict, compare
 from envbuild.cluster.launchers import job_key
 from envbuild.cluster.rank import Rank
 from envbuild.core.fs import atomic_file, folder_below, open_regular
@@ -40,6 +41,8 @@ _LARGEST = 1 << 20
 _LARGEST_VERDICT = 64 << 20
 _SOONEST, _LATEST = 0.02, 0.5
 """Seconds between two looks, growing."""
+_FEW = 32
+"""Ranks of a job whose ranks read the ends of all others by themselves, without waiting for rank 0."""
 _AFTER = 30.0
 """Seconds that a rank waits longer than rank 0, so that rank 0's verdict can name who is missing."""
 _OLD = 7 * 24 * 3600
@@ -50,7 +53,7 @@ _HINT = (
     "ENVBUILD_RANKS_FOLDER=FOLDER; to wait longer: ENVBUILD_RANKS_TIMEOUT=30m"
 )
 
-_Kind = TypeVar("_Kind", Answer, Call, Ended, Verdict)
+_Kind = TypeVar("_Kind", Answer, Call, Codes, Ended, Verdict)
 
 
 class Exchange:
@@ -106,15 +109,29 @@ class Exchange:
         with suppress(OSError):
             with self._folder() as folder:
                 _write(folder / f"ended-{self.start}-{own.rank}.json", own)
+            one_by_one = self._rank.rank == 0 or self._rank.world <= _FEW
             for _ in self._looks(patience):
                 with self._folder() as folder:
-                    found |= self._codes(folder, found)
+                    if (known := self._collected(folder)) is not None:
+                        found, one_by_one = known | found, True  # of what rank 0 did not know there are files only
+                    if one_by_one:
+                        found |= self._codes(folder, found)
                 if len(found) == self._rank.world:
                     break
+            with self._folder() as folder:
+                if own.rank == 0:
+                    _write(folder / f"codes-{self.start}.json", Codes(codes=found))
+                elif not one_by_one:
+                    found |= self._codes(folder, found)  # rank 0 was killed
         return dict(sorted(found.items()))
 
     def close(self) -> None:
         """End the meeting: files alone are left, which a later job removes."""
+
+    def _collected(self, folder: Path) -> dict[int, int] | None:
+        """Return what rank 0 collected; None before its end. With it n ranks do not read n² files."""
+        found = _read(folder / f"codes-{self.start}.json", Codes) if self._rank.rank else None
+        return None if found is None else {rank: code for rank, code in found.codes.items() if rank < self._rank.world}
 
     def _codes(self, folder: Path, known: Collection[int]) -> dict[int, int]:
         found = {}

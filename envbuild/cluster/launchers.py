@@ -23,6 +23,7 @@ from envbuild.core.text import encodable
 from envbuild.errors import UsageError
 
 TENSORFLOW = "TF_CONFIG"
+PMIX_FOLDER = "PMIX_SERVER_TMPDIR"
 _DIGITS, _MOST_RESTARTS = 7, 1_000_000
 
 
@@ -188,6 +189,25 @@ def launcher_variables(rank: Rank, environment: Mapping[str, str]) -> dict[str, 
     if rank.local_world is not None:
         found["LOCAL_WORLD_SIZE"] = str(rank.local_world)
     return found
+
+
+def pmix_variables(rank: Rank, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which MPI in a container finds the PMIx server of a step (``srun --mpi=pmix``).
+
+    Open MPI asks Slurm's server only where it finds that ``srun`` has started it. The server's own folder
+    (``PMIX_FOLDER``) has to be there too. Ranks of one machine are in containers of their own, so that they share no
+    memory: messages go over TCP.
+
+    Returns:
+        Nothing if there is no such server. Source: openpmix, src/client/pmix_client.c; Open MPI 4.1,
+        orte/mca/schizo/slurm/schizo_slurm.c.
+    """
+    names = ("PMIX_NAMESPACE", "PMIX_RANK", PMIX_FOLDER)
+    if rank.launcher != "Slurm" or not all(environment.get(name) for name in names):
+        return {}
+    found = {name: value for name, value in environment.items() if name.startswith("PMIX_")}
+    found |= {name: environment[name] for name in ("SLURM_JOBID", "SLURM_STEPID") if name in environment}
+    return {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp"} | found
 
 
 def job_key(rank: Rank) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -24,10 +24,12 @@ from envbuild.cluster import frames
 from envbuild.cluster.agreement import Answer, Call, Codes, Delivery, Ended, Kept, SentFile, Verdict, Wanted
 from envbuild.cluster.frames import RefusedError
 from envbuild.cluster.rank import Rank
-from envbuild.cluster.tcp_server import Keeper, Server
 from envbuild.core.fs import open_regular
 from envbuild.core.text import plain
 from envbuild.errors import JobError
+
+if TYPE_CHECKING:
+    from envbuild.cluster.tcp_server import Keeper, Server
 
 Address = tuple[str, int]
 _SOONEST, _LATEST = 0.05, 2.0
@@ -161,6 +163,8 @@ class TcpExchange:
 
     def _lead(self, answer: Answer, allow: Collection[str]) -> Verdict:
         """Listen, collect answers, and send the verdict."""
+        from envbuild.cluster.tcp_server import Server  # asyncio, which the other ranks do not need
+
         host, port = (plain(str(part)) for part in self._address)
         start = secrets.token_hex(16)
         server = Server(self._key, start, self._rank.world, self._keeper)

@@ -38,6 +38,8 @@ _CAP = "bucket_cap_bytes"
 _REBUILT = ("rebuilt_bucket_sizes", "rebuilt_per_bucket_param_indices")
 """Known once a wrapper has gone, or at the end of a process: one that was killed has none."""
 _DIVISION = ("bucket_sizes", *_REBUILT)
+_SUMS = ("bytes_per_pack", "implementation", "collectives on CPUs", "fusion threshold")
+"""What decides in TensorFlow, JAX and Horovod how values are summed over ranks; DeepSpeed's begin with ``zero.``."""
 _MISSING = 19
 """A pool may start as many workers as it finds busy."""
 _OTHER = 21
@@ -105,6 +107,8 @@ def _parallel(name: str, one: Any, other: Any, where: str, mine: Table, theirs: 
         weight, why = (_BUCKETS, "gradients are summed in other pieces: other bits") if others else (_OTHER, "")
         cap = f"parallel.{what}: {_CAP}"
         follows = _CAP if setting != _CAP and mine.get(cap) != theirs.get(cap) else ""
+    elif setting in _SUMS or setting.startswith("zero."):
+        weight, why = _BUCKETS, "values of all ranks are summed in another way: other bits"
     return changed(area, f"{plain(what)}: {setting}{where}", *shown(one, other), weight, why=why, follows=follows)
 
 

@@ -331,6 +331,8 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
         entrypoint: replaces the entry point, or None.
         user: ``uid:gid``.
         network: ``none``, ``bridge``, ``host`` or the name of an engine network.
+        hostname: the container's name for itself.
+        address: IPv4 address that this name leads to; empty for the loopback's, or whatever the engine gives it.
         cpus: number of CPUs (may be fractional) as a quota, or None.
         cpuset: CPU list such as ``0-1``, or empty.
         memory: limit in bytes, or None.
@@ -366,6 +368,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     tty: bool = False
     scratch: tuple[str, ...] = ()
     hostname: str = "envbuild"
+    address: str = ""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     gpus: Gpus | None = None
     watcher: Watcher | None = None

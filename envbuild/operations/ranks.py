@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild import __version__
-from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
+from envbuild.cluster.launchers import PMIX_FOLDER, find_rank, job_key, launcher_variables, pmix_variables
 from envbuild.cluster.rank import Rank, ranks_text
 from envbuild.core.digest import sha256_file
 from envbuild.core.text import plain
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from envbuild.cluster.agreement import Answer, Verdict
     from envbuild.cluster.exchange import Exchange
     from envbuild.cluster.tcp import TcpExchange
+    from envbuild.engine.protocol import Mount
     from envbuild.host.facts import HostFacts
     from envbuild.lockfile.model import Lock
     from envbuild.operations.events import Events
@@ -136,9 +137,16 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
     variables = launcher_variables(rank, job.environment)
     if "RANK" in variables:
         variables |= _addresses(rank, verdict, job.environment, network)
+    mounts: tuple[Mount, ...] = ()
+    if network == "host" and rank.world > 1:
+        pmix = pmix_variables(rank, job.environment)
+        variables |= {name: value for name, value in pmix.items() if name not in request.lock.environment}
+        mounts = tuple(_pmix_folder(pmix))
     return msgspec.structs.replace(
         request,
         rank=rank,
+        own_mounts=mounts,
+        address="" if network == "none" else _own_address(variables.get("MASTER_ADDR", "")),
         finished=_finished(job.exchange),
         recorded=_recorded(job, rank, request.project, events),
         own_variables={**variables, **request.own_variables},
@@ -326,6 +334,26 @@ def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, st
     if network != "none" and (interface := address.interface_towards(master)):
         found |= {name: environment.get(name, interface) for name in _INTERFACES}
     return found
+
+
+def _pmix_folder(variables: Mapping[str, str]) -> Iterator[Mount]:
+    """Yield the folder of a PMIx server, which programs open under its own name."""
+    from envbuild.engine.protocol import Mount
+
+    folder = Path(variables.get(PMIX_FOLDER, "")).absolute()
+    if PMIX_FOLDER in variables and folder.is_dir():
+        yield Mount(source=folder, target=os.path.normpath(folder))
+
+
+def _own_address(master: str) -> str:
+    """Return this machine's address on the way to rank 0's; empty if that is this machine alone, or unknown.
+
+    Gloo in JAX listens on the address of the host's name, and has no variable for it (jaxlib's
+    ``make_gloo_tcp_collectives``).
+    """
+    from envbuild.cluster import address
+
+    return address.own_address([master]) if master else ""
 
 
 def _finished(exchange: Exchange | TcpExchange | None) -> Callable[[int], Mapping[int, int]] | None:

@@ -29,11 +29,12 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """A job: its script, where it writes (empty: Slurm's default), and its number; empty if it was not submitted."""
+    """A job: its script, where it writes (empty: Slurm's default), its number (empty: not submitted), its project."""
 
     script: str
     output: str
     job: str
+    project: Path
 
 
 def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool) -> Submission:
@@ -56,7 +57,7 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
     path = loaded.path.resolve()
     output = output_of(path.parent, array=bool(job.array))
     text = script_of(job, loaded, output, _words(command, job, path))
-    return Submission(script=text, output=output, job="" if dry_run else sbatch(text))
+    return Submission(script=text, output=output, job="" if dry_run else sbatch(text), project=path.parent)
 
 
 def script_of(

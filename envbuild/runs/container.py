@@ -33,6 +33,8 @@ _CPU_MODEL = "QEMU_CPU"
 """From which QEMU's user-mode emulators take the CPU: linux-user/main.c."""
 _UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 """``mpirun`` of Open MPI up to 4, and of 5, binds two processes to one core each: fewer than the lock has threads."""
+_AS_ROOT = {f"{prefix}_ALLOW_RUN_AS_ROOT{suffix}": "1" for prefix in ("OMPI", "PRTE") for suffix in ("", "_CONFIRM")}
+"""``mpirun`` refuses root, whose mistakes could damage a system; a container of a run has none."""
 
 
 def container_run(
@@ -67,6 +69,7 @@ def container_run(
         tap=tap,
         hostname=request.hostname,
         started=started,
+        address=request.address,
         ended=ended,
         limit=request.limit,
         stacks=STACKS_SIGNAL,
@@ -128,7 +131,7 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
     added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
     if (request.network or request.lock.run.network) == "none":
         added |= _LOOPBACK
-    added |= _UNBOUND | dump_variables(request)
+    added |= _UNBOUND | _AS_ROOT | dump_variables(request)
     if DATE not in request.lock.environment:
         added[DATE] = _DATE
     if tty:
@@ -156,7 +159,7 @@ def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
             raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
         mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
     mounts.append(Mount(source=folder, target=layout.RUN_DIR))
-    return (*mounts, *_version_control(request), *_own_state(request), *request.mounts)
+    return (*mounts, *_version_control(request), *_own_state(request), *request.own_mounts, *request.mounts)
 
 
 def _version_control(request: RunRequest) -> Iterator[Mount]:

@@ -58,10 +58,13 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
         workspace: mounted in the project's place: a copy of it. The record stays with the project.
         own_variables: variables of envbuild's own, which belong to no recipe.
+        own_mounts: mounts of envbuild's own, in which nothing is an output.
         watcher: takes the program's output instead of this process's streams.
         verification: identity that the runs of one verification share.
         without: switches and variables that this run goes without.
         hostname: the container's name for itself; only a verification gives it another one.
+        address: of this machine on the way to the other ranks' machines, which the container's name leads to; empty if
+            there are none.
         signer: who has signed the image, as was demanded.
         index: digest of the index of several platforms that named the image in its registry; empty: none did.
         tensors: read the tensors of saved models after the run.
@@ -98,10 +101,12 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     inputs_since: Callable[[], tuple[str, ...]] = tuple
     workspace: Path | None = None
     own_variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    own_mounts: tuple[Mount, ...] = ()
     watcher: Watcher | None = None
     verification: str = ""
     without: tuple[str, ...] = ()
     hostname: str = HOST_NAME
+    address: str = ""
     signer: str = ""
     index: str = ""
     tensors: bool = True

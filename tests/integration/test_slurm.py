@@ -88,6 +88,30 @@ def test_its_exit_code_is_the_programs(project: Project, cluster: dict[str, str]
     assert project("submit", "t.py", **cluster).code == 0
 
 
+def test_a_rank_that_dies_ends_the_job_and_is_named(project: Project, cluster: dict[str, str]) -> None:
+    """The other rank would go on for minutes; the one that failed is named with its last lines, and so is its code."""
+    project.write("t.py", DIES)
+    done = project("submit", "--wait", "--nodes", "2", "t.py", **cluster)
+    assert done.code == 143, done  # the highest of all ranks' codes: rank 0 was ended
+    shown = done.out.splitlines()
+    at = next(number for number, line in enumerate(shown) if line.startswith("failed "))
+    assert re.fullmatch(r"failed +rank 1 on node2  ended with exit 3; its last lines:", shown[at]), shown
+    assert [line.split() for line in shown[at + 1 : at + 3]] == [["step", "7"], ["no", "more", "data"]], shown
+
+
+DIES = """\
+import os, sys, time
+open("started-" + os.environ["RANK"], "w").close()
+if os.environ["RANK"] == "0":
+    time.sleep(3000)
+while not os.path.exists("started-0"):
+    time.sleep(0.05)
+print("step 7", file=sys.stderr)
+print("no more data", file=sys.stderr)
+sys.exit(3)
+"""
+
+
 def test_an_array_runs_each_task_and_records_its_number(project: Project, cluster: dict[str, str]) -> None:
     """The number reaches the program and its record; each task writes a file of its own."""
     project.write("t.py", TASK)

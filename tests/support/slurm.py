@@ -1,7 +1,8 @@
 """A real Slurm of two nodes: Debian's slurmctld, slurmd and munge, with files, keys and networks of its own.
 
 Each node is a network namespace on a bridge, with a host name and mounts of its own. ``nsenter`` enters it, since
-``ip netns exec`` hides the control groups from slurmd.
+``ip netns exec`` hides the control groups from slurmd. The controller is in the bridge's namespace: its port is nobody
+else's there, so that several test processes have a Slurm each.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from tests.support.environments import CACHE
 NODES = (1, 2)
 CPUS = 8
 """Of each node, whatever this machine has: jobs of two ranks a node find a place."""
+_PMIX_FOLDER = "/usr/lib/x86_64-linux-gnu/pmix2/lib"
 _PACKAGES = {
     "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge", "ip": "iproute2",
+    "mpirun": "openmpi-bin", f"{_PMIX_FOLDER}/libpmix.so.2": "libpmix2",
 }  # fmt: skip
 _CONFIGURATION = """\
 ClusterName=test
@@ -35,10 +38,12 @@ SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
+TmpFS={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldTimeout=30
 SlurmdTimeout=10
+KillWait=300
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -56,8 +61,11 @@ hostname "$1"
 mount --bind "$2" /proc/cpuinfo
 mount --bind "$3" /etc/hosts
 mount --bind "$4" "$5"
-exec slurmd -D
+shift 5
+exec "$@"
 """
+_WITH_PMIX = f'mount --bind "$0" {_PMIX_FOLDER} && exec "$@"'
+"""Slurm looks for ``libpmix.so`` there; Debian has that name in its package for developers only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +91,11 @@ class Cluster:
         """Return what a node has in ``here``."""
         return self.folder / f"own-{node}"
 
+    @property
+    def pmix(self) -> tuple[str, ...]:
+        """The start of a command that finds PMIx, such as ``srun --mpi=pmix``."""
+        return ("unshare", "--mount", "sh", "-c", _WITH_PMIX, str(self.folder / "libraries"))
+
     def cpuinfo(self, node: int, text: str) -> None:
         """Have a node see another ``/proc/cpuinfo``."""
         with (self.folder / f"cpuinfo-{node}").open("r+") as stream:  # in place: the file itself is mounted
@@ -97,6 +110,8 @@ def slurm(folder: Path) -> Iterator[Cluster]:
     folder.mkdir(mode=0o755)
     for name in ("state", "here", *(f"spool-node{node}" for node in NODES), *(f"own-{node}" for node in NODES)):
         (folder / name).mkdir()
+    shutil.copytree(_PMIX_FOLDER, folder / "libraries", symlinks=True)
+    (folder / "libraries/libpmix.so").symlink_to("libpmix.so.2")
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
@@ -104,7 +119,7 @@ def slurm(folder: Path) -> Iterator[Cluster]:
         f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "log-file", "pid-file", "seed-file")
     ]
     with ExitStack() as stack:
-        network, namespaces = _networks(stack)
+        network, switch, namespaces = _networks(stack)
         configuration = folder / "slurm.conf"
         configuration.write_text(
             _CONFIGURATION.format(host=os.uname().nodename, folder=folder, network=network, cpus=CPUS)
@@ -115,20 +130,20 @@ def slurm(folder: Path) -> Iterator[Cluster]:
         environ = {"SLURM_CONF": str(configuration), "ENVBUILD_ENGINE": "local"}
         cluster = Cluster(environ=environ, folder=folder)
         _daemon(stack, cluster, "munged", "munged", "--foreground", "--force", f"--key-file={key}", *own)
-        _daemon(stack, cluster, "slurmctld", "slurmctld", "-D")
+        _daemon(stack, cluster, "slurmctld", "nsenter", f"--net=/run/netns/{switch}", "slurmctld", "-D")
         for node in NODES:
             file = folder / f"cpuinfo-{node}"
             file.write_text(Path("/proc/cpuinfo").read_text())
             inside = ("nsenter", f"--net=/run/netns/{namespaces[node]}", "unshare", "--uts", "--mount")
             places = map(str, (file, hosts, cluster.own(node), cluster.here))
-            words = ("sh", "-c", _START, "sh", f"node{node}", *places)
+            words = ("sh", "-c", _START, "sh", f"node{node}", *places, *cluster.pmix, "slurmd", "-D")
             cluster.daemons[node] = _daemon(stack, cluster, f"slurmd-{node}", *inside, *words)
         wait_for_nodes(cluster)
         yield cluster
 
 
-def _networks(stack: ExitStack) -> tuple[str, dict[int, str]]:
-    """Make a namespace for each node; returns the first three numbers of addresses, and the namespaces' names.
+def _networks(stack: ExitStack) -> tuple[str, str, dict[int, str]]:
+    """Make a namespace for each node; returns the first three numbers of addresses, the bridge's and their namespaces.
 
     The bridge between them is in a namespace of its own: in this machine's, Docker's rules would drop what crosses it.
     """
@@ -139,8 +154,10 @@ def _networks(stack: ExitStack) -> tuple[str, dict[int, str]]:
         _ip("netns", "add", name)
         stack.callback(_ip, "netns", "del", name, check=False)
     _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
-    _ip("-n", switch, "link", "set", "bridge", "up")
-    for number, name in {254: "", **names}.items():
+    _ip("-n", switch, "addr", "add", f"{network}.254/24", "dev", "bridge")
+    for device in ("bridge", "lo"):
+        _ip("-n", switch, "link", "set", device, "up")
+    for number, name in {253: "", **names}.items():
         inside = ("-n", name) if name else ()
         device = "e0" if name else f"v{tag}"
         _ip(*inside, "link", "add", device, "type", "veth", "peer", "name", f"p{number}", "netns", switch)
@@ -149,7 +166,7 @@ def _networks(stack: ExitStack) -> tuple[str, dict[int, str]]:
         _ip(*inside, "link", "set", device, "up")
         if name:
             _ip(*inside, "link", "set", "lo", "up")
-    return network, names
+    return network, switch, names
 
 
 def _ip(*words: str, check: bool = True) -> None:
@@ -191,7 +208,7 @@ def wait_for_nodes(cluster: Cluster, count: int = len(NODES)) -> None:
 def _install() -> None:
     """Install what is missing; one test process after the other, since apt refuses a second one at once."""
     with locked(CACHE / "apt.lock"):
-        missing = [package for program, package in _PACKAGES.items() if not shutil.which(program)]
+        missing = [package for program, package in _PACKAGES.items() if not shutil.which(program, mode=os.F_OK)]
         if not missing:
             return
         if os.geteuid() != 0:

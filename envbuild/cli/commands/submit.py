@@ -80,11 +80,12 @@ def submit(
     output = output.replace("%j", found.job).replace("%A", found.job)
     console.line("job", found.job, f"its output: {output}".replace("%a", "TASK"))
     if wait:
-        _follow(console, found.job, None if array else output)
+        _follow(console, found.job, None if array else output, found.project)
 
 
-def _follow(console: Console, job: str, output: str | None) -> None:
-    """Show a job's output until it ends; leave with its exit code."""
+def _follow(console: Console, job: str, output: str | None, project: Path) -> None:
+    """Show a job's output until it ends, and which rank failed; leave with its exit code."""
+    from envbuild.operations.failed_rank import failed_rank
     from envbuild.operations.follow_job import follow
 
     stream = sys.stdout.buffer
@@ -99,6 +100,13 @@ def _follow(console: Console, job: str, output: str | None) -> None:
         console.line("job", job, f"goes on; to end it: scancel {job}")
         raise
     console.line("ended", job, ", ".join(ended.states).lower(), f"exit {ended.code}")
+    if ended.code and (failed := failed_rank(project, job)):
+        place = f" on {failed.host}" if failed.host else ""
+        console.line(
+            "failed", f"rank {failed.rank}{place}", f"{failed.how}{'; its last lines:' if failed.lines else ''}"
+        )
+        for line in failed.lines:
+            console.line("", f"  {line}")
     raise typer.Exit(ended.code)
 
 

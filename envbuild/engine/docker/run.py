@@ -138,9 +138,9 @@ def container_config(
         host["CapAdd"] = list(_ROOT_KEEPS)
     if not rootless:  # a rootless engine may be allowed no limits; podman sets one of its own where it is
         host["PidsLimit"] = _PIDS
-    if request.network == "none" and request.hostname:
+    if request.hostname and (request.network == "none" or request.address):
         # Engines name a container in its hosts file by its address, and here it has none; launchers look for it.
-        host["ExtraHosts"] = [f"{request.hostname}:127.0.0.1"]
+        host["ExtraHosts"] = [f"{request.hostname}:{request.address or '127.0.0.1'}"]
     if request.tty:  # from Docker 23 on the program's first look at its terminal is already right
         with suppress(OSError):
             size = os.get_terminal_size(1)

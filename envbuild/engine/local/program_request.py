@@ -67,7 +67,7 @@ def describe(
         "memory": list(request.scratch),
         "shared": half,
         "hostname": request.hostname,
-        "files": _name_files(request),
+        "files": name_files(request),
         "command": [*entrypoint, *command],
         "environment": {
             "PATH": _PATH,
@@ -117,13 +117,19 @@ def _network(name: str) -> bool:
     )
 
 
-def _name_files(request: ContainerRun) -> dict[str, str]:
-    """Return the files in which programs look names up."""
-    files = {"/etc/hostname": f"{request.hostname}\n", "/etc/hosts": f"{_HOSTS}127.0.0.1\t{request.hostname}\n"}
-    files["/etc/resolv.conf"] = ""
+def name_files(request: ContainerRun) -> dict[str, str]:
+    """Return the files in which programs look names up; with the host's network they know the host's names too.
+
+    Clusters often name their nodes in ``/etc/hosts`` alone, and JAX and TensorFlow connect to nodes by name. Docker and
+    podman give the host's file to containers on its network as well.
+    """
+    own = f"{_HOSTS}{request.address or '127.0.0.1'}\t{request.hostname}\n"
+    files = {"/etc/hostname": f"{request.hostname}\n", "/etc/hosts": own, "/etc/resolv.conf": ""}
     if request.network != "none":
         with suppress(OSError):
             files["/etc/resolv.conf"] = Path("/etc/resolv.conf").read_text()
+        with suppress(OSError, UnicodeDecodeError):
+            files["/etc/hosts"] = own + Path("/etc/hosts").read_text()
     return files
 
 

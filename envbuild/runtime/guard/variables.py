@@ -17,6 +17,7 @@ _PTX = "has the driver compile the kernels instead of taking those that were shi
 _EMULATION = "computes matrix products by emulation: other bits"
 _CUBLAS = "changes cuBLAS's choice of algorithm"
 _SUMS = "changes the order of sums between GPUs"
+_RANKS = "changes the order of sums between ranks"
 _RING = "sets the way between GPUs, and so the order of sums"
 
 HARD = {
@@ -35,6 +36,7 @@ HARD = {
     "GLIBC_TUNABLES": "chooses other functions of the C and maths library: other bits",
     "GOTO_NUM_THREADS": _THREADS,
     "HOROVOD_FUSION_THRESHOLD": _SUMS,
+    "JAX_CPU_COLLECTIVES_IMPLEMENTATION": _RANKS,
     "JAX_DEFAULT_MATMUL_PRECISION": "changes the precision of products",
     "JAX_DEFAULT_PRNG_IMPL": "changes the numbers drawn",
     "JAX_ENABLE_X64": "changes the precision of all values",
@@ -74,6 +76,7 @@ HARD = {
     "NUMEXPR_NUM_THREADS": _THREADS,
     "NVIDIA_TF32_OVERRIDE": "turns TF32 on or off everywhere",
     "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "changes Transformer Engine's choice of algorithm",
+    "OMPI_MCA_coll": _RANKS,
     "OMP_DYNAMIC": _THREADS,
     "OMP_NUM_THREADS": _THREADS,
     "OMP_SCHEDULE": _THREADS,

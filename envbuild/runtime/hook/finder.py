@@ -64,8 +64,15 @@ REPLICAS = {
 """The same for what cuts batches for several replicas: an uneven cut is warned of."""
 MENDED = {"torch.distributed.distributed_c10d": "for_process_groups.set_up"}
 """The same for what may hang where it is used as its documentation has it."""
-PARALLEL = {"torch.nn.parallel.distributed": "for_buckets.set_up"}
-"""The same for what adds gradients up over ranks: how it does is recorded, nothing is set."""
+PARALLEL = {
+    "torch.nn.parallel.distributed": "for_buckets.set_up",
+    "tensorflow.python.distribute.collective_all_reduce_strategy": "for_collectives.set_up_mirrored",
+    "tensorflow.python.distribute.parameter_server_strategy_v2": "for_collectives.set_up_parameter_servers",
+    "jax._src.distributed": "for_collectives.set_up_jax",
+    "horovod": "for_collectives.set_up_horovod",
+    "deepspeed.runtime.engine": "for_collectives.set_up_deepspeed",
+}
+"""The same for what adds values up over ranks: how it does is recorded, nothing is set."""
 METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}

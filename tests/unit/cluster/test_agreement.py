@@ -262,6 +262,32 @@ def test_the_ends_are_exchanged(tmp_path: Path) -> None:
         assert late.ended(0, 0.0) == {0: 0}
 
 
+def test_the_ends_of_many_ranks_are_read_from_one_file(tmp_path: Path) -> None:
+    """Rank 0 collects them: the others need no file of each; if rank 0 was killed, they read those after all."""
+    world = exchange._FEW + 8
+    everybody = range(world)
+    for killed in (False, True):
+        meetings = [Exchange(tmp_path, (), rank(number, world), 600.0) for number in everybody]
+        with ThreadPoolExecutor(world) as pool:
+            list(pool.map(lambda meeting, number: meeting.agree(answer(number)), meetings, everybody))
+        lead, *others = meetings
+        first = 1 if killed else 0
+        for meeting in others[:-1]:
+            meeting.ended(0, 0.0)
+        (folder,) = (tmp_path / "ranks").iterdir()
+        files = sorted(folder.glob(f"ended-{lead.start}-*.json"))
+        if not killed:
+            last = Exchange(tmp_path, (), rank(world - 1, world), 600.0)
+            last.start, last._nonces, last._nonce = lead.start, lead._nonces, others[-1]._nonce
+            last.ended(7, 0.0)
+            assert lead.ended(0, 600.0) == {number: 7 * (number == world - 1) for number in everybody}
+            for file in files:
+                file.unlink()
+        clock = Clock()
+        others[-1]._clock, others[-1]._sleep = clock, clock.sleep
+        assert sorted(others[-1].ended(7, 30.0)) == list(range(first, world))
+
+
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads look often: nothing is asserted about time."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envbuild.cluster.hostlist import expand_counts, expand_hosts
-from envbuild.cluster.launchers import LAUNCHERS, find_rank, job_key, launcher_variables
+from envbuild.cluster.launchers import LAUNCHERS, find_rank, job_key, launcher_variables, pmix_variables
 from envbuild.cluster.rank import Rank
 from envbuild.errors import UsageError
 from envbuild.runtime.hook import lineage
@@ -197,6 +197,21 @@ def test_variables_of_slurm() -> None:
     jax = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
     assert [inside[name] for name in jax] == [SLURM[name] for name in jax]
     assert not {"SLURM_JOBID", "SLURM_STEPID", "SECRET", "SLURM_CONF"} & set(inside)
+
+
+def test_mpi_finds_the_server_of_its_step() -> None:
+    """PMIx's variables reach a rank of Slurm, and that srun has started it; without a server nothing does."""
+    pmix = {"PMIX_NAMESPACE": "slurm.pmix.71.0", "PMIX_RANK": "3", "PMIX_SERVER_TMPDIR": "/spool/pmix.71.0"}
+    found = find_rank(SLURM, "here")
+    assert found is not None
+    assert pmix_variables(found, SLURM) == {}
+    assert pmix_variables(found, SLURM | pmix | {"PMIX_SERVER_TMPDIR": ""}) == {}
+    assert pmix_variables(found, SLURM | pmix | {"PMI_FD": "5"}) == pmix | {
+        "SLURM_JOBID": "71", "SLURM_STEPID": "0", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp",
+    }  # fmt: skip
+    other = find_rank(OPENMPI, "here")
+    assert other is not None
+    assert pmix_variables(other, OPENMPI | pmix) == {}
 
 
 def test_the_order_is_that_of_the_hook() -> None:

@@ -172,6 +172,9 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert "Memory" not in bare["HostConfig"]
     bridged = container_config(ContainerRun(image="t", network="bridge"), init=True, rootless=False, shm_size=5)
     assert "ExtraHosts" not in bridged["HostConfig"]
+    job = ContainerRun(image="t", network="host", address="10.1.0.2")
+    named = container_config(job, init=True, rootless=False, shm_size=5)
+    assert named["HostConfig"]["ExtraHosts"] == ["envbuild:10.1.0.2"]
     seen = container_config(ContainerRun(image="t", ended=print), init=True, rootless=False, shm_size=5)
     assert not seen["HostConfig"]["AutoRemove"]
 

@@ -178,7 +178,9 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
         "HOME": "/tmp/home", "USER": "envbuild", "LOGNAME": "envbuild", "ENVBUILD_RUN_ID": record.id,
         "ENVBUILD_CONTROLS": "off", "A": "1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
         "TP_SOCKET_IFNAME": "lo", "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "PRTE_MCA_hwloc_default_binding_policy": "none", "SOURCE_DATE_EPOCH": "315532800",
+        "PRTE_MCA_hwloc_default_binding_policy": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "SOURCE_DATE_EPOCH": "315532800",
     }  # fmt: skip
     assert (asked.user, asked.network, asked.workdir) == (f"{os.getuid()}:{os.getgid()}", "none", "/workspace")
     assert (asked.memory, asked.cpus, asked.interactive, asked.tty) == (8 << 30, 1.5, True, False)

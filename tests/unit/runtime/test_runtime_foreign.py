@@ -277,7 +277,7 @@ def test_many_models_are_recorded_up_to_a_limit() -> None:
 
 def test_the_hook_waits_for_the_module_that_has_the_wrapper() -> None:
     """By PyTorch's name for it; what a process reports is a record."""
-    assert finder.PARALLEL == {"torch.nn.parallel.distributed": "for_buckets.set_up"}
+    assert finder.PARALLEL["torch.nn.parallel.distributed"] == "for_buckets.set_up"
     found = process(
         packages=[{"name": "library", "version": "1.0", "path": "/extra", "files": {"a.py": "0" * 64}}],
         parallel=[{"kind": "DistributedDataParallel", "settings": {"bucket_cap_bytes": 1, "static_graph": False}}],

@@ -61,10 +61,16 @@ def _holds(path: str, flag: str) -> bool:
         return content.find(b"%s\0" % flag.removeprefix("--").encode()) >= 0
 
 
+def _collectives(module: Any, wanted: str) -> str:
+    """Return what carries sums between processes on CPUs; in some versions an unset option has no attribute."""
+    return str(getattr(module.config, "jax_cpu_collectives_implementation", "") or "none")
+
+
 ACCESS = {
     "jax_threefry_partitionable": Access(None, _flag),
     "jax_default_matmul_precision": Access(
         None, lambda module, wanted: str(module.config.jax_default_matmul_precision)
     ),
+    "jax_cpu_collectives_implementation": Access(None, _collectives),
     "XLA_FLAGS": Access(None, lambda module, wanted: _unknown(wanted)),
 }
