@@ -35,6 +35,11 @@ def processes(mark: str, project: Path | None = None) -> list[str]:
     return found
 
 
+def running(mark: str) -> list[str]:
+    """Return the command lines of processes that have a mark in their environment, as they are now."""
+    return _processes(mark.encode(), None)
+
+
 def _processes(mark: bytes, project: Path | None) -> list[str]:
     found = []
     own = Path("/proc/self/ns/mnt").readlink()
