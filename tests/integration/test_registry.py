@@ -364,7 +364,7 @@ def test_a_storage_host_that_asks_for_a_password_gets_none(user: str, tmp_path: 
 
 
 def test_an_address_that_parsers_read_differently_is_none() -> None:
-    """``http://other\\@registry/`` is the registry's for one parser and another's for the one that connects: refused."""
+    """``http://other\\@registry/`` is the registry's for one parser, and another's for the one that connects."""
     data = b"layer"
     with fake_registry() as other, fake_registry(user="me:secret") as registry:
         registry.storage = f"{other.host}\\@{registry.host}"
@@ -372,8 +372,10 @@ def test_an_address_that_parsers_read_differently_is_none() -> None:
         registry.blobs[digest] = data
         reference = parse_reference(f"{registry.host}/a/b")
         known = Credentials(username="me", password="secret")
-        with Repository(reference, NetworkConfig(attempts=1), lambda name: known) as repository:
-            with pytest.raises(RegistryError):
-                repository.read_blob(digest, 100)
+        with (
+            Repository(reference, NetworkConfig(attempts=1), lambda name: known) as repository,
+            pytest.raises(RegistryError),
+        ):
+            repository.read_blob(digest, 100)
         assert registry.log
         assert other.log == []
