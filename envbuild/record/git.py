@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -35,6 +36,8 @@ _CHANGED = 1000
 """Names of changed files that a record keeps."""
 _SECONDS = 20.0
 """Until git is ended: a pipe in the place of a settings file is never read to its end."""
+_MEMORY = 1 << 30
+"""Most bytes of memory of a process of git: a list of alternates that is a link to /dev/zero is read until none is left."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS = frozenset(
     f"core.{name}"
@@ -61,7 +64,7 @@ def git_state(project: Path) -> Git | None:
             size += len(chunk)
         listed, _ = others.communicate()
         files, _ = changed.communicate()
-        if diff.wait() != 0:
+        if diff.wait() != 0 or others.returncode != 0:
             return None
         return Git(
             commit=repository.commit,
@@ -130,6 +133,8 @@ class _Starter(msgspec.Struct, frozen=True, kw_only=True):
             extra_groups=None if self.user is None else [],
         )
         self.started.append(process)
+        with suppress(OSError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         return process
 
     def output(self, *arguments: str) -> bytes | None:
