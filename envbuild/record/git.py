@@ -15,6 +15,7 @@ As root, git runs with the identity of the project's owner, and refuses reposito
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -38,6 +39,8 @@ _SECONDS = 20.0
 """Until git is ended: a pipe in the place of a settings file is never read to its end."""
 _MEMORY = 1 << 30
 """Most bytes of memory of a process of git: a list of alternates that is a link to /dev/zero is read until none is left."""
+_INDEX = 1 << 30
+"""Most bytes of an index, which is copied: a million files take 100 MB, and one of holes can have terabytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS = frozenset(
     f"core.{name}"
@@ -241,7 +244,8 @@ def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> N
     """Copy the index: ``git diff`` refreshes it whatever its options, and others may be using the original.
 
     Raises:
-        OSError: it is no plain file, or root would read for the project's owner what belongs to somebody else.
+        OSError: it is no plain file, a huge one, or root would read for the project's owner what belongs to somebody
+            else.
     """
     for part in index.parent.glob("sharedindex.*"):  # the other half of a split index
         (directory / part.name).symlink_to(part.absolute())
@@ -253,6 +257,8 @@ def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> N
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode) or (user is not None and status.st_uid != user[0]):
             raise PermissionError(index)
+        if status.st_size > _INDEX:
+            raise OSError(errno.EFBIG, f"more than {_INDEX} bytes", str(index))
         copy = directory / index.name
         with copy.open("wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)

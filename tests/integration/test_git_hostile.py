@@ -210,6 +210,18 @@ def test_untracked_files_that_could_not_be_listed_are_not_none(
     assert git_state(repository.folder) is None
 
 
+def test_a_huge_index_is_not_copied(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of holes would fill the disk for temporary files: the record has no version then."""
+    monkeypatch.setattr("envbuild.record.git._INDEX", 1 << 20, raising=False)
+    assert git_state(repository.folder) is not None
+    with (repository.folder / ".git/index").open("r+b") as file:
+        file.truncate((1 << 20) + 1)
+    copied: list[int] = []
+    monkeypatch.setattr("envbuild.record.git.shutil.copyfileobj", lambda *_: copied.append(1))
+    assert git_state(repository.folder) is None
+    assert copied == []
+
+
 def test_memory_has_an_end(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of alternates may be a link to /dev/zero: git ends before the machine's memory does."""
     assert git_state(repository.folder) is not None
