@@ -38,7 +38,7 @@ _CHANGED = 1000
 _SECONDS = 20.0
 """Until git is ended: a pipe in the place of a settings file is never read to its end."""
 _MEMORY = 1 << 30
-"""Most bytes of memory of a process of git, which reads a list of alternates that is a link to /dev/zero without end."""
+"""Most bytes of memory of a process of git, which reads a list of alternates without end if it is /dev/zero."""
 _INDEX = 1 << 30
 """Most bytes of an index, which is copied: a million files take 100 MB, and one of holes can have terabytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

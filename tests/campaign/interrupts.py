@@ -95,6 +95,7 @@ def campaign(
     minutes: float = float("inf"),
 ) -> tuple[Tally, dict[str, Ends]]:
     """Interrupt ``count`` commands, one after the other; returns what is wrong, and the seconds by command."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
     tally = Tally(count=count, deadline=time.monotonic() + 60 * minutes)
     ends: dict[str, Ends] = {}
     (subject, *_) = shop.subjects
