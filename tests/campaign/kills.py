@@ -96,11 +96,13 @@ def campaign(
     report: Callable[[str], None],
     engines: Sequence[Engine] = ENGINES,
     minutes: float = math.inf,
+    steps: Sequence[str] = STEPS,
 ) -> Tally:
     """Kill ``count`` commands, one worker for each project; returns what was found.
 
     Args:
         engines: of which a worker takes the next one with each change of its project.
+        steps: the commands of a user's day.
         minutes: after which no more are killed; what is checked at the end is checked all the same.
     """
     tally = Tally(count=count, deadline=time.monotonic() + 60 * minutes)
@@ -108,6 +110,8 @@ def campaign(
         Worker.of(shop, subject, tally, seed, report, [*engines[number:], *engines[:number]])
         for number, subject in enumerate(shop.subjects)
     ]
+    for worker in workers:
+        worker.steps = steps
     threads = [threading.Thread(target=worker.work, name=worker.subject.name) for worker in workers]
     for thread in threads:
         thread.start()
