@@ -19,6 +19,8 @@ os.environ["PATH"] = os.pathsep.join(
 # Started in the background by a shell, pytest has SIGINT ignored, and so has all that it starts; tests send it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

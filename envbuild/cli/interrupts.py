@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-GRACE = 0.7
+GRACE = 0.5
 """Seconds from a signal to the end of the process, so that all is over within one."""
 
 _TWICE = 0.05

@@ -9,30 +9,40 @@ MASK = "***"
 
 _SECRET_WORD = re.compile(
     r"password|passwd|passphrase|pgpass|sshpass|secret|apikey|credential|connection[_-]?string"
-    r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
+    r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd)(?![a-z0-9])|token(?![a-z0-9])"
 )
 """Within a lower-case variable name. Short words must be whole words: HF_TOKEN matches, TOKENIZERS_PARALLELISM not."""
 _SECRET_OPTION = re.compile(
-    r"--?(?:[\w-]*[-_])?(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
+    r"--?(?:[\w.-]*[-_.])?"
+    r"(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )
-"""An option is judged by its last word: ``--max-tokens``, ``--tokenizer`` and ``--sort-key`` are parameters."""
+"""An option is judged by its last word, also behind a dot: ``--max-tokens``, ``--sort-key`` are none."""
 
 _SECRET_VALUE = re.compile(
     r"""
       \bgh[pousr]_\w{20,}            # GitHub
     | \bgithub_pat_\w{20,}
-    | \bglpat-[\w-]{16,}             # GitLab
+    | \bgl(?:pat|ptt|dt|rt|cbt)-[\w-]{16,}      # GitLab
     | \bhf_[A-Za-z0-9]{20,}          # Hugging Face
     | \bsk-[\w-]{20,}                # several model services
+    | \bgsk_\w{20,}                  # Groq
+    | \br8_\w{30,}                   # Replicate
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b  # AWS
-    | \bxox[abeoprs]-[\w-]{10,}      # Slack
+    | \bx(?:ox[abeoprs]|app)-[\w-]{10,}      # Slack
+    | \bhooks\.slack\.com/services/[\w/]{20,}
     | \bpypi-[\w-]{30,}
     | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*      # JSON Web Token
     | \bAIza[\w-]{35}               # Google
-    | \b[rs]k_live_[A-Za-z0-9]{16,}  # Stripe
+    | \bya29\.[\w-]{20,}
+    | \b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}  # Stripe
+    | \bSG\.[\w-]{16,}\.[\w-]{16,}   # SendGrid
     | \bnpm_[A-Za-z0-9]{36}
     | \bdckr_(?:pat|oat)_[\w-]{20,}  # Docker Hub
+    | \bhvs\.[\w-]{20,}              # Vault
+    | \bdapi[0-9a-f]{32}             # Databricks
+    | \bdop_v1_[0-9a-f]{32,}         # DigitalOcean
     | \bAccountKey=[\w+/]{20,}=*    # Azure storage
+    | \b[Bb]earer\ [\w.~+/-]{16,}=*  # a header
     | [?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/.~-]{16,}=*  # signed addresses
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*    # PEM
     """,
@@ -54,7 +64,8 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     hide_next = False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
-        secret = _SECRET_OPTION.fullmatch(option.lower()) is not None
+        word = f"--{option.lstrip('+~-')}" if equals else option  # Hydra's overrides have no dashes
+        secret = _SECRET_OPTION.fullmatch(word.lower()) is not None
         if hide_next and not argument.startswith("-"):
             masked.append(MASK)
         elif secret and equals:

@@ -66,8 +66,15 @@ class NetworkConfig:
 
 
 def origin(url: str) -> Origin:
-    """Return scheme, host and port of a URL; raises ``ValueError`` if the port is no number."""
+    """Return scheme, host and port of a URL.
+
+    Raises:
+        ValueError: the port is no number, or the server's name holds what parsers of addresses read differently:
+            ``https://a\\@b/`` is on ``b`` for ``urlsplit`` and on ``a`` for urllib3, which connects to it.
+    """
     parts = urlsplit(url)
+    if "\\" in parts.netloc:
+        raise ValueError(f"a backslash in the name of a server: {parts.netloc!r}")
     return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
 
 

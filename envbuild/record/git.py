@@ -15,9 +15,11 @@ As root, git runs with the identity of the project's owner, and refuses reposito
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import resource
 import shutil
 import stat
 import subprocess
@@ -35,6 +37,10 @@ _CHANGED = 1000
 """Names of changed files that a record keeps."""
 _SECONDS = 20.0
 """Until git is ended: a pipe in the place of a settings file is never read to its end."""
+_MEMORY = 1 << 30
+"""Most bytes of memory of a process of git, which reads a list of alternates without end if it is /dev/zero."""
+_INDEX = 1 << 30
+"""Most bytes of an index, which is copied: a million files take 100 MB, and one of holes can have terabytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS = frozenset(
     f"core.{name}"
@@ -61,7 +67,7 @@ def git_state(project: Path) -> Git | None:
             size += len(chunk)
         listed, _ = others.communicate()
         files, _ = changed.communicate()
-        if diff.wait() != 0:
+        if diff.wait() != 0 or others.returncode != 0:
             return None
         return Git(
             commit=repository.commit,
@@ -130,6 +136,8 @@ class _Starter(msgspec.Struct, frozen=True, kw_only=True):
             extra_groups=None if self.user is None else [],
         )
         self.started.append(process)
+        with suppress(OSError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         return process
 
     def output(self, *arguments: str) -> bytes | None:
@@ -236,7 +244,8 @@ def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> N
     """Copy the index: ``git diff`` refreshes it whatever its options, and others may be using the original.
 
     Raises:
-        OSError: it is no plain file, or root would read for the project's owner what belongs to somebody else.
+        OSError: it is no plain file, a huge one, or root would read for the project's owner what belongs to somebody
+            else.
     """
     for part in index.parent.glob("sharedindex.*"):  # the other half of a split index
         (directory / part.name).symlink_to(part.absolute())
@@ -248,6 +257,8 @@ def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> N
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode) or (user is not None and status.st_uid != user[0]):
             raise PermissionError(index)
+        if status.st_size > _INDEX:
+            raise OSError(errno.EFBIG, f"more than {_INDEX} bytes", str(index))
         copy = directory / index.name
         with copy.open("wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)

@@ -233,10 +233,13 @@ def _script(project: Path, path: Path | None) -> Script | None:
 
 
 def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
-    """Make the folder that guard and hook write to and all above it, owned by the caller."""
+    """Make the folder that guard and hook write to and all above it, owned by the caller.
+
+    It is closed to other users: arguments and parameters are in it, as in the record.
+    """
     names = folder.relative_to(project).parts
     with folder_below(project, *names[:-1], make=True, owner=owner) as above:
-        (above / names[-1]).mkdir()
+        (above / names[-1]).mkdir(mode=0o700)
         if owner[0] != os.getuid():
             os.chown(above / names[-1], *owner, follow_symlinks=False)
     with folder_below(project, STATE_FOLDER, EMPTY, make=True, owner=owner):

@@ -14,28 +14,37 @@ if TYPE_CHECKING:
 MASK = "***"
 
 OPTION = (
-    r"--?(?:[\w-]*[-_])?"
+    r"--?(?:[\w.-]*[-_.])?"
     r"(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )
 WORD = (
     r"password|passwd|passphrase|pgpass|sshpass|secret|apikey|credential|connection[_-]?string"
-    r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
+    r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd)(?![a-z0-9])|token(?![a-z0-9])"
 )
 VALUE = r"""
       \bgh[pousr]_\w{20,}            # GitHub
     | \bgithub_pat_\w{20,}
-    | \bglpat-[\w-]{16,}             # GitLab
+    | \bgl(?:pat|ptt|dt|rt|cbt)-[\w-]{16,}      # GitLab
     | \bhf_[A-Za-z0-9]{20,}          # Hugging Face
     | \bsk-[\w-]{20,}                # several model services
+    | \bgsk_\w{20,}                  # Groq
+    | \br8_\w{30,}                   # Replicate
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b  # AWS
-    | \bxox[abeoprs]-[\w-]{10,}      # Slack
+    | \bx(?:ox[abeoprs]|app)-[\w-]{10,}      # Slack
+    | \bhooks\.slack\.com/services/[\w/]{20,}
     | \bpypi-[\w-]{30,}
     | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*      # JSON Web Token
     | \bAIza[\w-]{35}               # Google
-    | \b[rs]k_live_[A-Za-z0-9]{16,}  # Stripe
+    | \bya29\.[\w-]{20,}
+    | \b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}  # Stripe
+    | \bSG\.[\w-]{16,}\.[\w-]{16,}   # SendGrid
     | \bnpm_[A-Za-z0-9]{36}
     | \bdckr_(?:pat|oat)_[\w-]{20,}  # Docker Hub
+    | \bhvs\.[\w-]{20,}              # Vault
+    | \bdapi[0-9a-f]{32}             # Databricks
+    | \bdop_v1_[0-9a-f]{32,}         # DigitalOcean
     | \bAccountKey=[\w+/]{20,}=*    # Azure storage
+    | \b[Bb]earer\ [\w.~+/-]{16,}=*  # a header
     | [?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/.~-]{16,}=*  # signed addresses
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*    # PEM
     """
@@ -43,8 +52,9 @@ USER_IN_URL = r"(?<=://)[^/@\s]+(?=@)"
 
 _NAME_HINTS = ("token", "secret", "pass", "cred", "key", "auth", "cookie", "pat", "pwd", "connection")
 _VALUE_HINTS = (
-    "gh", "glpat-", "hf_", "sk-", "AKIA", "ASIA", "xox", "pypi-", "eyJ", "AIza", "k_live_", "npm_", "dckr_",
-    "AccountKey=", "PRIVATE KEY", "://", "sig=", "-Signature=",
+    "gh", "glpat-", "glptt-", "gldt-", "glrt-", "glcbt-", "hf_", "sk-", "gsk_", "r8_", "AKIA", "ASIA", "xox", "xapp-",
+    "hooks.slack", "pypi-", "eyJ", "AIza", "ya29.", "k_live_", "k_test_", "SG.", "npm_", "dckr_", "hvs.", "dapi",
+    "dop_v1_", "AccountKey=", "earer ", "PRIVATE KEY", "://", "sig=", "-Signature=",
 )  # fmt: skip
 _compiled: dict[str, Any] = {}
 
@@ -81,7 +91,7 @@ def mask_arguments(arguments: Sequence[str]) -> list[str]:
     hide_next = False
     for argument in arguments:
         option, equals, _ = argument.partition("=")
-        secret = option.startswith("-") and secret_parameter(option.lstrip("-"))
+        secret = (bool(equals) or option.startswith("-")) and secret_parameter(option.lstrip("+~-"))
         if hide_next and not argument.startswith("-"):
             masked.append(MASK)
         elif secret and equals:

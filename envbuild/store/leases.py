@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from envbuild.core.fs import open_regular
 from envbuild.store.marker import TAG
 
 _FOLDER = "leases"
@@ -147,8 +148,8 @@ def _leases(folder: Path) -> Iterator[tuple[Path, list[str] | None]]:
     """Give each lease's file and the names in it, or None if its process has ended."""
     for path in sorted(path for path in folder.glob("*-*") if _NAME.fullmatch(path.name)):
         try:
-            stream = path.open("rb")
-        except FileNotFoundError:
+            stream = open_regular(path, follow=False)
+        except OSError:  # it has ended, or it is a pipe or a link, which no command makes
             continue
         with stream:
             try:

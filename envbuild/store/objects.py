@@ -23,7 +23,7 @@ from typing import Literal
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named
+from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named, open_regular
 from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
@@ -120,10 +120,10 @@ class Store:
         """
         path = self.path(sha256)
         try:
-            if path.is_symlink():  # an object is a file, whatever the link leads to
+            if path.is_symlink() or path.is_fifo():  # an object is a file, whatever the link leads to
                 path.unlink()
                 return "damaged"
-            with path.open("rb", buffering=0) as stream:
+            with open_regular(path, follow=False) as stream:
                 if sha256_stream(stream, advance) == sha256:
                     return "sound"
                 with claimed(self._part_path(sha256)) as part:  # nobody puts the right bytes there meanwhile

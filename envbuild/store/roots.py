@@ -27,6 +27,7 @@ from envbuild.store.objects import REFUSED, Store
 FOLDER = "locks"
 DAY = 24 * 3600
 _LARGEST = 64 << 20
+"""Most bytes of a lock, and of an entry of the register."""
 
 State = Literal["current", "changed", "gone"]
 
@@ -188,7 +189,7 @@ def _state(entry: RegisteredLock) -> State:
 
 def _read(path: Path) -> RegisteredLock | None:
     try:
-        entry = msgspec.json.decode(path.read_bytes(), type=RegisteredLock)
+        entry = msgspec.json.decode(read_regular(path, _LARGEST, follow=False), type=RegisteredLock)
     except (OSError, ValueError, RecursionError):
         return None
     return entry if all(SHA256.fullmatch(file.sha256) for file in entry.files) else None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.campaign import disk, kills, load, power
+from tests.campaign import disk, interrupts, kills, load, power
 from tests.campaign.workshop import workshop
 from tests.support.images import forget_images
 from tests.support.podman import podman_service
@@ -52,6 +52,12 @@ def _kills(root: Path, seed: int, count: int, minutes: float) -> tuple[Sequence[
     return tally.faults, kills.figures(tally)
 
 
+def _interrupts(root: Path, seed: int, count: int, minutes: float) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed, count=1) as shop:
+        tally, ends = interrupts.campaign(shop, seed, count, _progress, kills.ENGINES, minutes)
+    return tally.faults, interrupts.figures(tally, ends)
+
+
 def _power(root: Path, seed: int, count: int, _minutes: float) -> tuple[Sequence[str], Sequence[str]]:
     with workshop(root, seed, count=1, states=1) as shop:
         (subject,) = shop.subjects
@@ -82,7 +88,7 @@ def _alone(arguments: Sequence[str]) -> int:
     return subprocess.run(command, env={**os.environ, disk.INSIDE: "1"}, check=False).returncode
 
 
-WHAT: dict[str, Run] = {"kills": _kills, "disk": _disk, "power": _power, "load": _load}
+WHAT: dict[str, Run] = {"kills": _kills, "interrupts": _interrupts, "disk": _disk, "power": _power, "load": _load}
 
 
 if __name__ == "__main__":

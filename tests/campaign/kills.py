@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from envbuild.store.gc import collect
 from envbuild.store.inventory import inventory
@@ -28,8 +29,13 @@ from tests.support.cli import Done, Project, finish
 from tests.support.images import forget_images
 
 _EARLIEST = 0.02
-_GUESS = {"lock": 2.0, "fetch": 1.5, "build": 3.0, "output": 3.0, "load": 2.0, "run": 2.0, "push": 1.5, "gc": 0.5}
-"""Seconds that a command takes before one has been measured. These are all commands, in the order of a user's day."""
+GUESS = {
+    "lock": 2.0, "fetch": 1.5, "build": 3.0, "output": 3.0, "load": 2.0, "run": 2.0, "verify": 4.0, "push": 1.5,
+    "pull": 1.5, "gc": 0.5,
+}  # fmt: skip
+"""Seconds that a command takes before one has been measured."""
+STEPS = ("lock", "fetch", "build", "output", "load", "run", "push", "gc")
+"""Commands that are killed, in the order of a user's day."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +80,7 @@ class Tally:
 
     def typical(self, step: str) -> float:
         """Seconds that a command takes when nobody kills it."""
-        return statistics.median(self.seconds.get(step) or [_GUESS[step]])
+        return statistics.median(self.seconds.get(step) or [GUESS[step]])
 
     def fault(self, text: str) -> None:
         """Note a fault."""
@@ -90,25 +96,22 @@ def campaign(
     report: Callable[[str], None],
     engines: Sequence[Engine] = ENGINES,
     minutes: float = math.inf,
+    steps: Sequence[str] = STEPS,
 ) -> Tally:
     """Kill ``count`` commands, one worker for each project; returns what was found.
 
     Args:
         engines: of which a worker takes the next one with each change of its project.
+        steps: the commands of a user's day.
         minutes: after which no more are killed; what is checked at the end is checked all the same.
     """
     tally = Tally(count=count, deadline=time.monotonic() + 60 * minutes)
     workers = [
-        Worker(
-            shop=shop,
-            subject=subject,
-            tally=tally,
-            random=random.Random(f"{seed} {subject.name}"),
-            report=report,
-            engines=[*engines[number % len(engines) :], *engines[: number % len(engines)]],
-        )
+        Worker.of(shop, subject, tally, seed, report, [*engines[number:], *engines[:number]])
         for number, subject in enumerate(shop.subjects)
     ]
+    for worker in workers:
+        worker.steps = steps
     threads = [threading.Thread(target=worker.work, name=worker.subject.name) for worker in workers]
     for thread in threads:
         thread.start()
@@ -125,6 +128,9 @@ def campaign(
     return tally
 
 
+Kind = TypeVar("Kind", bound="Worker")
+
+
 @dataclass(kw_only=True)
 class Worker:
     """Kills the commands of one project, which run on one engine after the other."""
@@ -135,8 +141,23 @@ class Worker:
     random: random.Random
     report: Callable[[str], None]
     engines: list[Engine]
+    steps: Sequence[str] = STEPS
     kept: dict[str, str] = field(default_factory=dict)
     pids: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls: type[Kind],
+        shop: Workshop,
+        subject: Subject,
+        tally: Tally,
+        seed: int,
+        report: Callable[[str], None],
+        engines: Sequence[Engine],
+    ) -> Kind:
+        """Return the worker of one project, whose moments follow the seed."""
+        moments = random.Random(f"{seed} {subject.name}")
+        return cls(shop=shop, subject=subject, tally=tally, random=moments, report=report, engines=list(engines))
 
     def __post_init__(self) -> None:
         self.temporary = self.shop.root / f"tmp-{self.subject.name}"
@@ -165,7 +186,7 @@ class Worker:
                 states = len(self.subject.references)
                 state = (self.subject.state + self.random.randrange(1, states)) % states
                 self.subject.change(state)
-                for step in _GUESS:
+                for step in self.steps:
                     self._step(step)
                     if self.tally.over:
                         break
@@ -207,8 +228,10 @@ class Worker:
                 return ("build",), self.environ
             case "run":
                 return ("run", "train.py"), self.environ
-            case "push":
-                return ("push", f"{self.shop.registry.host}/campaign/{self.subject.name}"), self.environ
+            case "verify":
+                return ("verify", "-n", "2", "train.py"), self.environ
+            case "push" | "pull":
+                return (step, f"{self.shop.registry.host}/campaign/{self.subject.name}"), self.environ
             case "gc":
                 return ("store", "gc", "--older-than", "0"), self.environ
             case _:
@@ -223,7 +246,7 @@ class Worker:
             whole = self.random.random() < 0.3
             largest = max((entry.size for entry in layers), default=0)
             collect(store, [entry for entry in layers if whole or entry.size < largest // 2])
-        if step == "load":
+        if step in ("load", "pull"):
             if self.engine.kind != "local":
                 forget_images(f"envbuild/{self.subject.name}", address=self.engine.address)
             store = Store(self.shop.store)
@@ -290,7 +313,7 @@ def _drain(process: subprocess.Popen[bytes]) -> None:
 def figures(tally: Tally) -> list[str]:
     """Return the lines that state what was done."""
     lines = ["command  killed  had ended  median s"]
-    for step in _GUESS:
+    for step in STEPS:
         lines.append(f"{step:<8} {tally.kills[step]:>6}  {tally.late[step]:>9}  {tally.typical(step):>8.1f}")
     by_engine = ", ".join(f"{kind} {number}" for kind, number in sorted(tally.engines.items()))
     return [*lines, f"{tally.kills.total()} kills ({by_engine}), {len(tally.faults)} faults"]

@@ -11,13 +11,13 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 _PATIENCE = 20.0
 """Seconds in which a process that ends by itself may do so."""
-_GENERATED = re.compile(r"pylock\.[a-z0-9]+\.(toml|image\.json|published\.json)")
+_GENERATED = re.compile(r"pylock\.[a-z0-9]+\.(toml|image\.json|published\.json|verified\.json)")
 _KEPT = {"spec.yaml", "train.py", "Dockerfile", ".envbuild", "out", "out.tar"}
 _HIDDEN = {".sums.json", ".boot"}
 
@@ -33,6 +33,11 @@ def processes(mark: str, project: Path | None = None) -> list[str]:
     while (found := _processes(mark.encode(), project)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
+
+
+def running(mark: str) -> list[str]:
+    """Return the command lines of processes that have a mark in their environment, as they are now."""
+    return _processes(mark.encode(), None)
 
 
 def _processes(mark: bytes, project: Path | None) -> list[str]:
@@ -57,15 +62,22 @@ def mounts(root: Path) -> list[str]:
 
 
 def containers(pids: Iterable[int], address: str = "") -> list[str]:
-    """Return the containers that these processes made.
+    """Return the containers that these processes made, after some patience: an engine removes one in its own time.
 
     Args:
         address: of the engine; empty for the machine's Docker.
     """
+    numbers = {str(pid) for pid in pids}
+    deadline = time.monotonic() + _PATIENCE
+    while (found := _containers(numbers, address)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def _containers(numbers: Collection[str], address: str) -> list[str]:
     options = ["--filter", "label=envbuild.owner", "--format", '{{.ID}} {{.Label "envbuild.owner"}}']
     command = ["docker", *(["--host", address] if address else []), "ps", "-a", *options]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    numbers = {str(pid) for pid in pids}
     return [line.split()[0] for line in shown.splitlines() if numbers.intersection(line.split()[1:])]
 
 

@@ -47,7 +47,7 @@ class Tally:
     total: float = 0.0
 
 
-def commands(shop: Workshop, count: int) -> Tally:
+def commands(shop: Workshop, count: int, kinds: Sequence[tuple[str, ...]] = _COMMANDS) -> Tally:
     """Start ``count`` commands at the same moment, each in a copy of a project, all over one store."""
     tally = Tally()
     projects = []
@@ -59,7 +59,7 @@ def commands(shop: Workshop, count: int) -> Tally:
     began = time.monotonic()
 
     def one(number: int) -> None:
-        words = _COMMANDS[number % len(_COMMANDS)]
+        words = kinds[number // len(shop.subjects) % len(kinds)]
         done = projects[number](*words)
         tally.seconds[" ".join(words[:2])].append(time.monotonic() - began)
         if done.code:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.campaign import kills
+from tests.campaign import kills, load
 from tests.campaign.workshop import workshop
+from tests.support.images import forget_images
+from tests.support.podman import podman_service
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -21,6 +24,30 @@ def test_commands_killed_at_random_lose_nothing_and_leave_nothing(tmp_path: Path
         tally = kills.campaign(shop, 7, 6, print)
     assert tally.faults == []
     assert tally.kills.total() >= 6
+
+
+def test_builds_killed_on_every_engine(tmp_path: Path) -> None:
+    """SIGKILL in the middle of real builds with Docker, with podman and without either: the next one is the same."""
+    with podman_service() as address, workshop(tmp_path, 8, count=1, states=2) as shop:
+        engines = (*kills.ENGINES, kills.Engine(kind="podman", address=address))
+        for engine in engines:
+            (subject,) = shop.subjects
+            tally = kills.campaign(shop, 8, 2, print, (engine,), steps=("lock", "build", "load"))
+            assert tally.faults == [], engine.kind
+            assert tally.engines[engine.kind] >= 2
+            shutil.rmtree(shop.root / f"tmp-{subject.name}")
+        forget_images(*(f"envbuild/{subject.name}" for subject in shop.subjects), address=address)
+
+
+def test_different_locks_built_at_once(tmp_path: Path) -> None:
+    """Builds of two locks that share layers, several of each over one store: all succeed, each makes its own image."""
+    with workshop(tmp_path, 9, states=1) as shop:
+        shutil.rmtree(shop.store / "derived")
+        tally = load.commands(shop, 8, (("build", "--output", "docker-archive:out.tar"), ("build",)))
+        assert tally.faults == []
+        for subject in shop.subjects:
+            found = {path.read_bytes() for path in shop.root.glob(f"load/*/{subject.record.name}")}
+            assert found == {subject.reference.record}
 
 
 def test_full_disks_are_told_and_got_over() -> None:

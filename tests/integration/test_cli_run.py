@@ -130,6 +130,18 @@ def test_a_program_cannot_write_its_own_verdict_or_see_records(project: Project)
         assert (newest["verified"], newest["verdict_source"]) == ("yes", "pipe")
 
 
+def test_no_other_user_reads_what_a_run_reports(project: Project) -> None:
+    """Arguments, parameters and printed lines of a run are its owner's to read, in every file that it leaves."""
+    project.write("t.py", "print('a secret of a form that no pattern knows')\n")
+    project.must("run", "-q", "t.py", "--key", "hunter2")
+    (run,) = (project.folder / ".envbuild/runs").iterdir()
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert {"record.json", "stdout"} < {path.name for path in files}
+    for path in files:
+        ways = [path, *(each for each in path.parents if each.is_relative_to(run))]
+        assert any(not way.stat().st_mode & 0o077 for way in ways), path
+
+
 def test_every_run_is_recorded(project: Project) -> None:
     """A record states what ran and its result; ``runs`` lists it, ``show`` prints it, an equal run is recognised."""
     project.write("t.py", "import random\nopen('o', 'w').write(str(random.random()))\n")

@@ -200,6 +200,38 @@ def test_a_setting_that_never_answers_ends(repository: Repository, monkeypatch: 
     assert git_state(repository.folder) is None
 
 
+def test_untracked_files_that_could_not_be_listed_are_not_none(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe in the place of .gitignore: the list never comes, and the record does not state that there are none."""
+    monkeypatch.setattr("envbuild.record.git._SECONDS", 2.0)
+    (repository.folder / "new.py").touch()
+    os.mkfifo(repository.folder / ".gitignore")
+    assert git_state(repository.folder) is None
+
+
+def test_a_huge_index_is_not_copied(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of holes would fill the disk for temporary files: the record has no version then."""
+    monkeypatch.setattr("envbuild.record.git._INDEX", 1 << 20, raising=False)
+    assert git_state(repository.folder) is not None
+    with (repository.folder / ".git/index").open("r+b") as file:
+        file.truncate((1 << 20) + 1)
+    copied: list[int] = []
+    monkeypatch.setattr("envbuild.record.git.shutil.copyfileobj", lambda *_: copied.append(1))
+    assert git_state(repository.folder) is None
+    assert copied == []
+
+
+def test_memory_has_an_end(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of alternates may be a link to /dev/zero: git ends before the machine's memory does."""
+    assert git_state(repository.folder) is not None
+    monkeypatch.setattr("envbuild.record.git._MEMORY", 64 << 20, raising=False)
+    (repository.folder / ".git/objects/info").mkdir(exist_ok=True)
+    with (repository.folder / ".git/objects/info/alternates").open("wb") as file:
+        file.truncate(256 << 20)
+    assert git_state(repository.folder) is None
+
+
 @pytest.mark.parametrize("commit", ["HEAD", "--output=/tmp/x", "a" * 39, "", "a" * 40 + "\n"])
 def test_a_commit_is_a_digest(commit: str, repository: Repository) -> None:
     """What a record has for a commit goes to git only if it is a digest: no option, no name, no line break."""

@@ -361,3 +361,21 @@ def test_a_storage_host_that_asks_for_a_password_gets_none(user: str, tmp_path: 
                 pull_blobs(repository, [Blob(digest=digest, size=len(data))], Store(tmp_path), Silent())
         assert set(storage.log) == {f"GET /storage/{digest}"}
         assert set(storage.authorizations) == {""}
+
+
+def test_an_address_that_parsers_read_differently_is_none() -> None:
+    """``http://other\\@registry/`` is the registry's for one parser, and another's for the one that connects."""
+    data = b"layer"
+    with fake_registry() as other, fake_registry(user="me:secret") as registry:
+        registry.storage = f"{other.host}\\@{registry.host}"
+        digest = sha256_bytes(data)
+        registry.blobs[digest] = data
+        reference = parse_reference(f"{registry.host}/a/b")
+        known = Credentials(username="me", password="secret")
+        with (
+            Repository(reference, NetworkConfig(attempts=1), lambda name: known) as repository,
+            pytest.raises(RegistryError),
+        ):
+            repository.read_blob(digest, 100)
+        assert registry.log
+        assert other.log == []

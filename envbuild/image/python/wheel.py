@@ -43,7 +43,6 @@ _SCRIPT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OBJECT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(\[[^\]]*\]\s*)?")
 _GUARD = "00-envbuild.pth"
 """``STARTUP`` of ``image/runtime/files.py``; Python reads such files in the order of their names."""
-_LIBRARY = re.compile(r"\.data/(?:pure|plat)lib\Z")
 _TEXT_LIMIT = 64 << 20
 """Bytes of a metadata file that is read whole; the largest RECORD known has 3 MB."""
 _ALGORITHMS = ("sha256", "sha384", "sha512")
@@ -168,9 +167,6 @@ class Wheel:
                 raise self.wrong(name, "expected a file or a directory, found a link or a device")
             if member.flag_bits & 1:
                 raise self.wrong(name, "the member is encrypted")
-            place, _, base = name.rpartition("/")
-            if base.endswith(".pth") and base < _GUARD and (not place or _LIBRARY.search(place)):
-                raise self.wrong(name, f"it would run before {_GUARD}, the guard's start")
             if name.endswith("/"):
                 continue
             if name in found:
@@ -228,6 +224,9 @@ class Wheel:
         wrappers = self._wrappers()
         for name, member in self._members.items():
             path, script = self._destination(name)
+            place, _, base = path.rpartition("/")
+            if place == self.site and base.endswith(".pth") and base <= _GUARD:  # whichever of its places it is from
+                raise self.wrong(name, f"it would run before {_GUARD}, the guard's start")
             if path and path not in wrappers:
                 file = self._script(path, member) if script else self._plain(path, member)
                 if files.setdefault(path, file) is not file:

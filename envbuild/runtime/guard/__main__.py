@@ -21,12 +21,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
+NOT_EXECUTABLE, NOT_FOUND, INTERRUPTED = 126, 127, 130
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check, then run the command; returns only if it was refused, could not start, or ran under this init."""
-    if not gate.pass_or_refuse("entrypoint"):
+    """Check, then run the command; returns only if refused, interrupted, not started, or run under this init."""
+    try:
+        passed = gate.pass_or_refuse("entrypoint")
+    except KeyboardInterrupt:  # no fault, and nobody's traceback
+        return INTERRUPTED
+    if not passed:
         return gate.REFUSED
     command = list(arguments) or ["python"]
     if os.getpid() == 1:

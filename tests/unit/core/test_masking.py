@@ -59,3 +59,10 @@ def test_secret_options_are_masked_and_parameters_are_not() -> None:
     given = "train.py --api-key=abc --hub_token abc --max-tokens 5 --sort-key=x --token --flag y"
     masked = "train.py --api-key=*** --hub_token *** --max-tokens 5 --sort-key=x --token --flag y"
     assert mask_arguments(given.split()) == tuple(masked.split())
+
+
+def test_secrets_among_overrides_and_behind_dots_are_masked() -> None:
+    """Hydra's overrides have no dashes, and nested options are judged by their last word."""
+    given = "train.py wandb.api_key=abc +hub.token=abc trainer.max_tokens=5 --logger.api_key abc --data.name=abc token"
+    masked = "train.py wandb.api_key=*** +hub.token=*** trainer.max_tokens=5 --logger.api_key *** --data.name=abc token"
+    assert mask_arguments(given.split()) == tuple(masked.split())

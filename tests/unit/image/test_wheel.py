@@ -321,7 +321,17 @@ def test_the_script_reports_what_is_wrong(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == "a-1.0-py3-none-any.whl: '../x': the name is not a plain relative path\n"
 
 
-@pytest.mark.parametrize("name", ["0.pth", "!.pth", "a-1.0.data/purelib/-x.pth"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "0.pth",
+        "!.pth",
+        "00-envbuild.pth",
+        "a-1.0.data/purelib/-x.pth",
+        "a-1.0.data/platlib/-x.pth",
+        "a-1.0.data/data/lib/python3.11/site-packages/0.pth",
+    ],
+)
 def test_nothing_starts_before_the_guard(tmp_path: Path, name: str) -> None:
     """Python runs start-up files in the order of their names; later ones are the packages' own affair."""
     assert STARTUP == module._GUARD

@@ -130,3 +130,13 @@ def test_addresses_are_shown_without_passwords() -> None:
     assert redacted("https://me:secret@h.example.invalid/x") == "https://***@h.example.invalid/x"
     assert redacted("https://h.example.invalid/a@b") == "https://h.example.invalid/a@b"
     assert origin("https://me:s@H.example.invalid/x") == ("https", "h.example.invalid", 443)
+
+
+@pytest.mark.parametrize(
+    "url", [r"https://a.invalid\@b.invalid/x", r"//a.invalid\@b.invalid/", r"https://u:p\@b.invalid"]
+)
+def test_a_server_whose_name_parsers_read_differently_has_no_origin(url: str) -> None:
+    """What ``urlsplit`` takes for b.invalid may be a.invalid for what connects: no credentials are looked up for it."""
+    with pytest.raises(ValueError, match="backslash"):
+        origin(url)
+    assert origin(r"https://b.invalid/a\b") == ("https", "b.invalid", 443)

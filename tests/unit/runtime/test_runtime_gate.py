@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from envbuild.runtime.guard import gate
+from envbuild.runtime.guard.__main__ import main
 from envbuild.runtime.guard.checks import Check
 
 CHECK = Check("cpus", "2 threads", "1 CPU", ok=False, meaning="m", fix="f")
@@ -72,6 +74,17 @@ def test_nothing_half_written(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     assert gate.write_atomic(str(tmp_path / "x"), "text") is False
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_an_interrupted_guard_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the machine is looked at is exit code 130; the program does not start."""
+
+    def interrupted(name: str) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return True
+
+    monkeypatch.setattr(gate, "pass_or_refuse", interrupted)
+    assert main(["/bin/false"]) == 130
 
 
 def test_a_guard_that_fails_refuses(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -127,3 +128,13 @@ def test_nothing_vanishes_between_asking_and_use(store: Store) -> None:
     assert failures == []
     assert used[0] > 50
     assert gone > 5
+
+
+def test_a_pipe_or_a_link_in_the_place_of_a_lease_is_not_waited_for(store: Store, tmp_path: Path) -> None:
+    """What no command makes holds nothing, is not read, and does not keep others from collecting."""
+    store.add_bytes(b"key")
+    folder = store.root / "leases"
+    os.mkfifo(folder / "1-0123456789abcdef")
+    (tmp_path / "elsewhere").write_text("a" * 64)
+    (folder / "2-0123456789abcdef").symlink_to(tmp_path / "elsewhere")
+    assert held(store.root) == {KEY}

@@ -322,6 +322,24 @@ def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None
     assert caught.value.message == f"the store {store.root} cannot be written: Not a directory"
 
 
+def test_a_pipe_in_the_register_is_not_waited_for(store: Store, tmp_path: Path) -> None:
+    """What stands in the register and is no entry is left out: a pipe, a link to a device without end."""
+    note_lock(store, put_lock(tmp_path / "project", small_lock()), small_lock(), now=NOW)
+    os.mkfifo(store.root / "locks/x.json")
+    (store.root / "locks/y.json").symlink_to("/dev/zero")
+    assert [root.lock.name for root in find_roots(store)] == [small_lock().name]
+
+
+def test_a_pipe_in_the_place_of_an_object_is_damage(store: Store) -> None:
+    """Nobody waits for somebody to write into it."""
+    sha256 = sha256_bytes(b"x")
+    store.path(sha256).parent.mkdir(parents=True)
+    os.mkfifo(store.path(sha256))
+    assert not store.has(sha256)
+    assert store.inspect(sha256) == "damaged"
+    assert not store.path(sha256).exists()
+
+
 def test_a_pipe_in_the_place_of_a_lock_is_not_waited_for(store: Store, tmp_path: Path) -> None:
     """A project's files may be anything by now: such a lock counts as changed."""
     lock = small_lock()
