@@ -88,9 +88,9 @@ def run(
 
     return run_program(
         command, lock=lock, variant=variant, platform=platform, environment=environment, mount=mount,
-        network=network, cpus=cpus, memory=memory, timeout=timeout, output=output, tensors=tensors, trace=trace, gpus=gpus, allow=allow,
-        guard=guard, emulate=emulate, shell=shell, controls=controls, image=image, require_signature=require_signature,
-        offline=offline, quiet=quiet, verbose=verbose,
+        network=network, cpus=cpus, memory=memory, timeout=timeout, output=output, tensors=tensors, trace=trace,
+        gpus=gpus, allow=allow, guard=guard, emulate=emulate, shell=shell, controls=controls, image=image,
+        require_signature=require_signature, offline=offline, quiet=quiet, verbose=verbose,
     )  # fmt: skip
 
 
