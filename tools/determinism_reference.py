@@ -49,6 +49,8 @@ gradients, random numbers, and PyTorch's LSTM and attention. Without the level n
 Sums between GPUs take one channel and one protocol of NCCL, so that they are split the same way whatever links the GPUs
 have. The ring stays the one that the machine has, and this was not measured.
 
+`envbuild verify --cpu-models Nehalem,Haswell` [shows it](../how-to/verify.md#compare-cpus) for your program.
+
 What it does not cover: other architectures than amd64; GPUs; what `torch.compile` and other compilers make on the spot;
 FBGEMM's and XNNPACK's kernels for quantised models; libraries that are not named here. `x86-64-v4` was not measured
 on a second CPU, since the emulator has no AVX-512. And an emulator is no CPU: kernels that use a CPU's approximate

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import SHA256
@@ -183,7 +185,7 @@ def _made_layers(loaded: LoadedLock, events: Events) -> list[Blob]:
     image = assemble_image(loaded, BuildOptions(offline=True), None, events).image
     blobs = [blob_of(image.config, CONFIG)]
     for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
-        blobs.append(replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
+        blobs.append(msgspec.structs.replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
     return blobs
 
 
