@@ -164,6 +164,22 @@ def test_a_program_runs_under_emulation(project: Project) -> None:
     assert records(project)[-1]["emulator"] == ""
 
 
+def test_the_guard_knows_levels_of_arm(project: Project, tmp_path: Path) -> None:
+    """Of CPUs that QEMU has: the locked level starts, a lower one is refused, a higher one is only noted."""
+    other = project.copy(tmp_path)
+    other.environ = {**project.environ}
+    for file in other.folder.glob("pylock.*"):
+        file.unlink()
+    other.write("spec.yaml", SPEC.replace("[amd64, arm64]", "[arm64]") + "hardware: {cpu: armv8.2-a}\n")
+    other.must("lock")
+    for cpu, code, found in (("cortex-a72", 78, "armv8.0-a"), ("neoverse-n1", 0, "armv8.2-a"), ("max", 0, "armv8.")):
+        done = other("run", "--emulate", "-e", f"QEMU_CPU={cpu}", "train.py")
+        assert done.code == code, (cpu, done)
+        (check,) = [each for each in records(other)[-1]["verdict"]["checks"] if each["field"] == "cpu"]
+        assert (check["locked"], check["found"].startswith(found)) == ("armv8.2-a", True), check
+        assert ("lacks instructions of the locked level" in done.err) == (code == 78)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes nobody")
 def test_a_user_emulates_too(project: Project, registry: Registry) -> None:
     """A user without rights pulls the other platform's image and runs it, in a user namespace of its own."""
