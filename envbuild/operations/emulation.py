@@ -126,7 +126,7 @@ def emulator_for_run(lock: locks.Lock, engine: Engine, store: Store) -> tuple[Em
     from envbuild.engine.local.engine import LocalEngine
     from envbuild.engine.protocol import Emulator
 
-    if not is_foreign(lock.os.architecture):
+    if engine.machine() == MACHINES.get(lock.os.architecture):
         return None
     if not isinstance(engine, LocalEngine):
         raise _needs_local("--emulate", store)

@@ -278,14 +278,15 @@ def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> N
 def _require_architecture(lock: Lock, options: RunOptions, engine: Engine) -> None:
     """Raise ``HostMismatchError`` before an image is built whose programs the engine's machine cannot start.
 
-    Without the guard a container engine may try: its machine may start other machines' programs through an emulator.
+    Without the guard, or where the difference is allowed, a container engine may try: its machine may start other
+    machines' programs through an emulator of its own.
     """
     if MACHINES.get(lock.os.architecture) == (machine := engine.machine()):
         return
     from envbuild.operations.check import check_architecture
 
     verdict = check_architecture(lock, machine)
-    if verdict and (options.guard or is_local(engine)):
+    if verdict and ((options.guard and ARCHITECTURE not in options.allow) or is_local(engine)):
         raise _mismatch(verdict)
 
 

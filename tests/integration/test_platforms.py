@@ -14,8 +14,16 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.blob import FileBlob, blob_of
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
+from envbuild.image.oci.layout import image_index
 from envbuild.lockfile import model as locks
+from envbuild.net.config import NetworkConfig
+from envbuild.registry.credentials import Credentials
+from envbuild.registry.reference import parse_reference
+from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Manifest, Repository
+from envbuild.registry.upload import push
 from envbuild.store.objects import Store
 from tests.integration.test_local_engine import as_nobody
 from tests.integration.test_namespaces import NOBODY
@@ -164,6 +172,22 @@ def test_a_program_runs_under_emulation(project: Project) -> None:
     assert records(project)[-1]["emulator"] == ""
 
 
+def test_the_guard_knows_levels_of_arm(project: Project, tmp_path: Path) -> None:
+    """Of CPUs that QEMU has: the locked level starts, a lower one is refused, a higher one is only noted."""
+    other = project.copy(tmp_path)
+    other.environ = {**project.environ}
+    for file in other.folder.glob("pylock.*"):
+        file.unlink()
+    other.write("spec.yaml", SPEC.replace("[amd64, arm64]", "[arm64]") + "hardware: {cpu: armv8.2-a}\n")
+    other.must("lock")
+    for cpu, code, found in (("cortex-a72", 78, "armv8.0-a"), ("neoverse-n1", 0, "armv8.2-a"), ("max", 0, "armv8.")):
+        done = other("run", "--emulate", "-e", f"QEMU_CPU={cpu}", "train.py")
+        assert done.code == code, (cpu, done)
+        (check,) = [each for each in records(other)[-1]["verdict"]["checks"] if each["field"] == "cpu"]
+        assert (check["locked"], check["found"].startswith(found)) == ("armv8.2-a", True), check
+        assert ("lacks instructions of the locked level" in done.err) == (code == 78)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes nobody")
 def test_a_user_emulates_too(project: Project, registry: Registry) -> None:
     """A user without rights pulls the other platform's image and runs it, in a user namespace of its own."""
@@ -236,6 +260,43 @@ def test_one_image_for_all_platforms(project: Project, registry: Registry, tmp_p
     assert ([each["bytes"] for each in again["platforms"]], again["index"]) == ([0, 0], digest)
     done = project("build", "--all-platforms", "--output", "docker-archive:x.tar")
     assert (done.code, "it holds one image, and there is one for each platform" in done.err) == (2, True), done
+
+
+def push_base(project: Project, registry: Registry, folder: Path) -> str:
+    """Push the systems alone of both images, as an index that is no image of envbuild; returns it by digest."""
+    project.must("build", "--all-platforms", "--output", f"oci:{folder}/base")
+    blobs = folder / "base/blobs/sha256"
+    entries = []
+    with Repository(parse_reference(f"{registry.host}/team/base"), NetworkConfig(), lambda _: Credentials()) as place:
+        for entry in layout_index(folder / "base")[1]["manifests"]:
+            manifest = json.loads((blobs / entry["digest"].partition(":")[2]).read_bytes())
+            config = json.loads((blobs / manifest["config"]["digest"].partition(":")[2]).read_bytes())
+            (number,) = [n for n, each in enumerate(config["history"]) if ": debian-12, " in each["created_by"]]
+            layer = manifest["layers"][number]
+            path = blobs / layer["digest"].partition(":")[2]
+            own = {**entry["platform"], "config": {}, "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}
+            settings = blob_of(json.dumps(own).encode())
+            described = {**manifest["config"], "digest": f"sha256:{settings.digest}", "size": settings.size}
+            document = {"config": described, "layers": [layer], "mediaType": OCI_MANIFEST, "schemaVersion": 2}
+            made = Manifest(json.dumps(document).encode(), OCI_MANIFEST)
+            push(place, [FileBlob(digest=path.name, size=layer["size"], path=path), settings], made, Silent())
+            entries.append((made.data, entry["platform"]))
+        index = Manifest(image_index(entries), OCI_INDEX)
+        place.put_manifest(index, "1")
+    return f"{registry.host}/team/base@sha256:{index.digest}"
+
+
+def test_a_base_image_by_its_index(project: Project, registry: Registry, tmp_path: Path) -> None:
+    """Each lock names the index and has the digest of its own platform's file system."""
+    reference = push_base(project, registry, tmp_path)
+    other = Project(folder=tmp_path / "over", store=project.store, environ=project.environ)
+    other.write("spec.yaml", f"name: over\nos: {{image: '{reference}'}}\nplatforms: [amd64, arm64]\n")
+    other.must("lock")
+    found = [locks.load(other.folder / f"pylock.over-{name}.toml") for name in ("amd64", "arm64")]
+    assert [lock.os.architecture for lock in found] == ["amd64", "arm64"]
+    assert {lock.os.image for lock in found} == {reference}
+    assert len({lock.os.image_rootfs for lock in found}) == 2
+    assert [lock.python.platform.partition("_2_36_")[2] for lock in found] == ["x86_64", "aarch64"]
 
 
 def test_each_machine_gets_its_own(project: Project, registry: Registry, tmp_path: Path) -> None:

@@ -215,4 +215,7 @@ def _refused(what: str, reason: int) -> EngineError:
     if what.startswith("start "):
         message = f"cannot {what}: {os.strerror(reason)}"
         return EngineError(message)
+    if what.endswith("through the emulator"):
+        needs = "emulation needs Linux 6.7 or newer and a user namespace"
+        return EngineError(message, f"{needs}; without them run on a machine of the lock's platform")
     return EngineError(message, "use another engine: ENVBUILD_ENGINE=docker envbuild run …")

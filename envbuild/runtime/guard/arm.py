@@ -44,6 +44,8 @@ _CODE_FLAGS = frozenset(
     "afp asimddp asimdfhm asimdhp asimdrdm bf16 ebf16 fcma fphp frint i8mm jscvt rpres".split(" ")  # noqa: SIM905
 )
 _CODE_PREFIXES = ("sme", "sve")
+CORE = "core_"
+"""Beginning of the flag that is the core itself."""
 _CIPHERS = frozenset(("sveaes", "svebitperm", "svepmull", "svesha3", "svesm4"))
 
 # Implementers and parts of the register MIDR_EL1: Linux, arch/arm64/include/asm/cputype.h; util-linux,
@@ -119,10 +121,17 @@ def level(features: frozenset[str]) -> str:
     return _NINTH.get(found, found) if "sve2" in features else found
 
 
-def code_flags(features: frozenset[str]) -> list[str]:
-    """Return those features by which numerical libraries choose code, sorted."""
-    chosen = (each for each in features if each in _CODE_FLAGS or each.startswith(_CODE_PREFIXES))
-    return sorted(each for each in chosen if each not in _CIPHERS)
+def code_flags(features: frozenset[str], implementer: str = "", part: str = "") -> list[str]:
+    """Return those features by which numerical libraries choose code, sorted, and the core: OpenBLAS goes by that.
+
+    Args:
+        features: as the kernel shows them.
+        implementer, part: of ``/proc/cpuinfo``; the core is ``core_41_d0c``, absent where they are not known.
+    """
+    chosen = [each for each in features if each in _CODE_FLAGS or each.startswith(_CODE_PREFIXES)]
+    numbers = _numbers(implementer, part)
+    found = [f"{CORE}{numbers[0]:02x}_{numbers[1]:03x}"] if numbers else []
+    return sorted((*found, *(each for each in chosen if each not in _CIPHERS)))
 
 
 def core(implementer: str, part: str) -> str:
@@ -132,12 +141,19 @@ def core(implementer: str, part: str) -> str:
         implementer: of ``/proc/cpuinfo``, such as ``0x41``; empty: there is none.
         part: such as ``0xd4f``.
     """
-    try:
-        maker, number = int(implementer, 16), int(part, 16)
-    except ValueError:
+    numbers = _numbers(implementer, part)
+    if numbers is None:
         return ""
+    maker, number = numbers
     name, parts = _CORES.get(maker, (f"implementer 0x{maker:02x}", {}))
     return f"{name} {parts.get(number, f'part 0x{number:03x}')}"
+
+
+def _numbers(implementer: str, part: str) -> tuple[int, int] | None:
+    try:
+        return int(implementer, 16), int(part, 16)
+    except ValueError:
+        return None
 
 
 def vector_features(root: str = "/") -> frozenset[str]:

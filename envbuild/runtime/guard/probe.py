@@ -105,7 +105,7 @@ def code_flags(root: str = "/", machine: str = "") -> list[str]:
     if (machine or os.uname().machine) == "aarch64":
         from . import arm
 
-        return arm.code_flags(_arm_features(root))
+        return arm.code_flags(_arm_features(root), _cpu_line(root, "CPU implementer"), _cpu_line(root, "CPU part"))
     return sorted(flag for flag in _cpu_flags(root) if flag in _CODE_FLAGS or flag.startswith(_CODE_PREFIXES))
 
 

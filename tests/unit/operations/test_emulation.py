@@ -149,6 +149,31 @@ def test_an_engine_of_the_lock_s_architecture_needs_no_emulator(
     assert cast(Any, emulation.steps_for(ARM, engine, Store(tmp_path))) == "native"
 
 
+def test_what_emulates_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local engine with the locked program; nothing where the engine's machine is of the lock's architecture."""
+    store, docker = Store(tmp_path), cast(Any, DockerEngine.__new__(DockerEngine))
+    local = LocalEngine(store, "")
+    monkeypatch.setattr(LocalEngine, "machine", lambda self: "x86_64")
+    monkeypatch.setattr(emulation, "_emulator", lambda lock, store: tmp_path / "emulator")
+    found = emulation.emulator_for_run(LOCKED, cast("Engine", local), store)
+    assert found is not None
+    assert (found[0].machine, found[0].program) == ("aarch64", tmp_path / "emulator")
+    assert found[1] == f"qemu-user-static 1:7.2 sha256:{'a' * 64}"
+    with pytest.raises(BuildError, match="the lock has no emulator for it"):
+        emulation.emulator_for_run(ARM, cast("Engine", local), store)
+    monkeypatch.setattr(DockerEngine, "machine", lambda self: "x86_64")
+    for reason, hint in (
+        (None, "use it: export ENVBUILD_ENGINE=local"),
+        (("no namespaces", "allow them"), "allow them"),
+    ):
+        monkeypatch.setattr(LocalEngine, "reason_against", lambda self, reason=reason: reason)
+        with pytest.raises(EngineError, match="--emulate needs the local engine") as caught:
+            emulation.emulator_for_run(LOCKED, docker, store)
+        assert caught.value.hint == hint
+    monkeypatch.setattr(DockerEngine, "machine", lambda self: "aarch64")
+    assert emulation.emulator_for_run(LOCKED, docker, store) is None
+
+
 def test_sources_are_not_built_for_another_architecture() -> None:
     """A compiler under emulation is no supported way."""
     with pytest.raises(BuildError) as caught:

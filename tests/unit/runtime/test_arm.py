@@ -86,10 +86,22 @@ def test_flags_that_choose_code(tmp_path: Path) -> None:
     """What libraries dispatch on; neither ciphers nor checksums, whatever vectors they use."""
     root = put(tmp_path, MACHINES["Grace"][0], "0x41", "0xd4f")
     assert probe.code_flags(root, "aarch64") == [
-        "asimddp", "asimdfhm", "asimdhp", "asimdrdm", "bf16", "fcma", "fphp", "frint", "i8mm", "jscvt", "sve", "sve2",
-        "svebf16", "svei8mm",
+        "asimddp", "asimdfhm", "asimdhp", "asimdrdm", "bf16", "core_41_d4f", "fcma", "fphp", "frint", "i8mm", "jscvt",
+        "sve", "sve2", "svebf16", "svei8mm",
     ]  # fmt: skip
-    assert probe.code_flags(put(tmp_path, MACHINES["Raspberry Pi 4"][0], "0x41", "0xd08"), "aarch64") == []
+    assert probe.code_flags(put(tmp_path, MACHINES["Raspberry Pi 4"][0], "0x41", "0xd08"), "aarch64") == ["core_41_d08"]
+
+
+def test_a_core_is_a_flag(tmp_path: Path) -> None:
+    """Cortex-A76 and Neoverse N1 have equal features, and OpenBLAS rounds otherwise on each; by hand it may be open."""
+    both = [MACHINES["Rock 5B"], MACHINES["Ampere Altra"]]
+    one, other = (probe.code_flags(put(tmp_path, each[0], each[1], each[2]), "aarch64") for each in both)
+    assert {*one} ^ {*other} == {"core_41_d0b", "core_41_d0c"}
+    (check,) = checks.cpu_flags({"cpu-flags": one}, {"cpu-flags": other})
+    assert (check.ok, check.found) == (False, "-core_41_d0b +core_41_d0c")
+    wanted = [flag for flag in one if not flag.startswith("core_")]
+    (check,) = checks.cpu_flags({"cpu-flags": wanted}, {"cpu-flags": other})
+    assert check.ok
 
 
 def test_every_level_has_its_feature() -> None:
