@@ -34,6 +34,8 @@ _SQL_TIME = re.compile(
     re.IGNORECASE,
 )
 """What gives the time in SQL: of SQLite, and of other databases."""
+_FORKS = re.compile(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
+"""Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
@@ -97,7 +99,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
                 found[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    return found
+    return {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
 
 
 def _bound(tree: ast.Module) -> set[str]:

@@ -361,6 +361,13 @@ def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
     assert SQL_TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
 
 
+def test_packages_with_the_interface_of_multiprocessing_are_known() -> None:
+    """Their queues give what came first, as those of the standard library do."""
+    source = "import multiprocess as processing\nfrom multiprocess import Queue\nprocessing.Queue()\nQueue()\n"
+    assert [call.name for call in calls(source)] == ["multiprocessing.Queue"] * 2
+    assert [call.name for call in calls("import multiprocessor as m\nm.Queue()\n")] == ["multiprocessor.Queue"]
+
+
 @pytest.mark.parametrize("source", ["def", "\0", "(" * 500])
 def test_sources_that_are_no_python_have_no_calls(source: str) -> None:
     """A source of another version or with a mistake is passed over."""
