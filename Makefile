@@ -121,8 +121,9 @@ fuzz: ## every parser of foreign bytes under libFuzzer, 10^6 inputs (COUNT=…, 
 	@scripts/venv.sh $(FUZZ_VENV) requirements-fuzz.txt
 	$(FUZZ_VENV)/bin/python -m tests.fuzz $(ONLY) --count $(or $(COUNT),1100000) --seed $(or $(SEED),1)
 
-crash: venv engine imagetools ## faults on purpose: commands killed at random (COUNT=300, SEED=1), full disks, power cuts
+crash: venv engine imagetools ## faults on purpose: commands killed at random (COUNT=300, SEED=1), interrupted, full disks, power cuts
 	$(BIN)/python -m tests.campaign kills --seed $(or $(SEED),1) --count $(or $(COUNT),300)
+	$(BIN)/python -m tests.campaign interrupts --seed $(or $(SEED),1) --count 64
 	$(BIN)/python -m tests.campaign disk --seed $(or $(SEED),1) --count 100
 	$(BIN)/python -m tests.campaign power --seed $(or $(SEED),1) --count 200
 
