@@ -345,7 +345,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
             Needs ``interactive`` and ``tty`` to be off.
         tap: called as the watcher's ``write``, with each piece of output after it was passed on; all that comes from a
             terminal is for descriptor 1.
-        started: called once the program has been asked for, and this process has nothing to do but wait for it.
+        started: called once the program's first process starts, and this one has nothing to do but wait for it.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import BoundedDigest
 
 
+def load_reader() -> None:
+    """Import what a reader takes once the program prints."""
+    import envbuild.verification.printed  # noqa: F401
+
+
 class LazyReader:
     """Digests a stream of a run that starts now; what that takes is imported once the program prints.
 

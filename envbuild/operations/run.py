@@ -22,7 +22,7 @@ from envbuild.operations import ranks
 from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
-from envbuild.operations.printed_lines import LazyReader
+from envbuild.operations.printed_lines import LazyReader, load_reader
 from envbuild.record.model import Record
 from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.runs.time_limit import TimeLimit
@@ -174,6 +174,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         inputs_since=inputs_since,
         own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
         printed=LazyReader,
+        preload=load_reader,
     )
     return PreparedRun(request=request, engine=engine)
 

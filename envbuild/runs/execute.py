@@ -63,7 +63,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     folder = history.process_folder(request.project, record.id)
     readers = _Readers(request)
     around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
-    facts = _Facts(request.project, record, engine)
+    facts = _Facts(request, record, engine)
     container = container_run(
         request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.start
     )
@@ -323,11 +323,11 @@ class _Facts:
     What only they and the end of a run need is imported there too: the program starts meanwhile.
     """
 
-    def __init__(self, project: Path, record: Record, engine: RunEngine) -> None:
+    def __init__(self, request: RunRequest, record: Record, engine: RunEngine) -> None:
         self._found: dict[str, Any] = {}
         self._given = False
         self._turn = threading.Lock()
-        self._work = threading.Thread(target=self._gather, args=(project, record, engine), name="facts", daemon=True)
+        self._work = threading.Thread(target=self._gather, args=(request, record, engine), name="facts", daemon=True)
 
     def start(self) -> None:
         """Begin, unless that was done before."""
@@ -342,7 +342,8 @@ class _Facts:
             self._given = True
             return dict(self._found)
 
-    def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
+    def _gather(self, request: RunRequest, record: Record, engine: RunEngine) -> None:
+        project = request.project
         from envbuild.record.git import git_state
 
         self._found["git"] = git_state(project)  # first, since the program may change what it looks at
@@ -355,6 +356,9 @@ class _Facts:
             if not self._given:
                 history.save(project, msgspec.structs.replace(record, **self._found))
         from envbuild.runs.results import metrics, tensors  # noqa: F401 - loaded while the program runs
+
+        if request.preload is not None:
+            request.preload()
 
 
 def _problem(error: BaseException) -> str:

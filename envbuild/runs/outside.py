@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -74,6 +74,10 @@ _SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
 _HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
 
 
+_OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbuild", "/tmp/home"))  # noqa: S108
+"""What every run has: of that noise, which needs no pattern."""
+
+
 @cache
 def _noise() -> re.Pattern[str]:
     """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
@@ -87,7 +91,7 @@ def _noise() -> re.Pattern[str]:
 
 def is_noise(path: str) -> bool:
     """Return whether a file's place or name shows that it is no result: a tool's cache, lock, or the engine's own."""
-    return _noise().match(path) is not None
+    return path in _OWN or _noise().match(path) is not None
 
 
 class Outside(msgspec.Struct, kw_only=True):
@@ -122,7 +126,9 @@ class Outside(msgspec.Struct, kw_only=True):
         """Digest what is in the container's own layer; the program has ended, the container is still there."""
         try:
             changes = container.changes()
-            paths = [path for path, change in changes.items() if change != "deleted" and self._counts(path)]
+            above = _above(changes)
+            files = [path for path, change in changes.items() if change != "deleted" and path not in above]
+            paths = [path for path in files if self._counts(path)]
             self._read(container, paths, changes)
         except EngineError as error:
             self.left_out.append(f"the container's own files were not looked at: {error.message}")
@@ -286,7 +292,7 @@ def _below(path: str, top: str) -> bool:
 def _by_top(paths: Sequence[str], changes: Mapping[str, FileChange]) -> dict[str, set[str]]:
     """Return what is to be read in turn, each with the files and empty folders that are expected in it."""
     found: dict[str, set[str]] = {top: set() for top in _tops(paths, changes)}
-    folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
+    folders = _above(changes)
     for path in paths:
         if path not in folders:
             top = (
@@ -296,13 +302,18 @@ def _by_top(paths: Sequence[str], changes: Mapping[str, FileChange]) -> dict[str
     return found
 
 
+def _above(paths: Iterable[str]) -> set[str]:
+    """Return all folders above some paths."""
+    return {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+
+
 def _tops(paths: Sequence[str], changes: Mapping[str, FileChange]) -> Iterator[str]:
     """Yield files and folders that together hold all files, each of them once; folders that were there are left out.
 
     Many files in a folder that was there, such as ``/tmp``, are read with all of it: each call costs milliseconds.
     """
     tops: dict[str, None] = {}
-    folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
+    folders = _above(changes)
     for path in paths:
         if path in folders:
             continue  # a folder

@@ -70,6 +70,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         limit: how long the program may run; None for as long as it takes.
+        preload: called while the program starts: imports what the end of the run needs.
         printed: makes what takes a stream of the run, from its start on; None: what is printed is not recorded.
         rank: its place among the processes of a distributed job; None if it is no part of one.
         placement: its number among the ranks of this machine, and the GPUs that ``CUDA_VISIBLE_DEVICES`` gives it there
@@ -113,6 +114,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[str, ...] = ()
     limit: TimeLimit | None = None
     printed: Callable[[Stream], StreamReader] | None = None
+    preload: Callable[[], None] | None = None
     rank: Rank | None = None
     placement: tuple[int, str] | None = None
     finished: Callable[[int], Mapping[int, int]] | None = None

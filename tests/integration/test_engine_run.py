@@ -26,6 +26,7 @@ import pytest
 from envbuild.core.progress import Silent
 from envbuild.engine.docker.adapter import DockerEngine
 from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.local.limits import own_group
 from envbuild.engine.protocol import ContainerRun, Engine, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.operations.engines import connect
@@ -256,6 +257,28 @@ def test_a_killed_envbuild_leaves_no_container(
     while containers(engine, label):
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_killed_envbuild_leaves_no_control_group(
+    engine: Engine, image: str, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """The next run removes the groups of killed ones, but none that another process holds."""
+    group = own_group("pids")
+    if not isinstance(engine, LocalEngine) or group is None or not os.access(group[0], os.W_OK):
+        pytest.skip("no control groups of ours")
+    killed, other = start("echo ready; read line"), start("echo ready; read line")
+    for process in (killed, other):
+        assert process.stdout is not None
+        read_until(process.stdout.fileno(), b"ready\n")
+    names = {process.pid: f"envbuild-{process.pid}-*" for process in (killed, other)}
+    assert all(len(list(group[0].glob(name))) == 1 for name in names.values())
+    killed.kill()
+    killed.communicate()
+    end = time.monotonic() + DEADLINE
+    while list(group[0].glob(names[killed.pid])):  # its last process may not have ended yet
+        assert time.monotonic() < end
+        assert engine.run_container(ContainerRun(image=image, command=("true",), environment={"PATH": "/bin"})) == 0
+    assert len(list(group[0].glob(names[other.pid]))) == 1
 
 
 def test_a_containers_own_files_are_seen_after_its_end(engine: Engine, image: str, label: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -309,6 +310,17 @@ def test_where_namespaces_are_forbidden(theirs: Project) -> None:
     assert done.err.startswith(
         "envbuild: the local engine does not work here: the kernel does not let this user make a user namespace: "
     )
+
+
+def test_a_launcher_that_ignores_its_children(made: Project, tmp_path: Path) -> None:
+    """Some launchers leave SIGCHLD ignored to what they start: the kernel then keeps no status of a process's end."""
+    ignoring = (
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execvp(sys.argv[1], sys.argv[1:])"
+    )
+    project = made.copy(tmp_path)
+    project.write("t.py", "print('here')\nraise SystemExit(7)\n")
+    done = project("run", "t.py", prefix=(sys.executable, "-c", ignoring), ENVBUILD_ENGINE="local")
+    assert (done.code, done.out) == (7, "here\n"), done.err
 
 
 def test_links_in_an_image_lead_into_it(made: Project, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ pkg/nvcdi; Apptainer, etc/nvliblist.conf; enroot, conf/hooks/98-nvidia.sh.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -234,6 +233,8 @@ def _minors(gpus: Gpus) -> list[int]:
 
 def _libraries() -> dict[str, str]:
     """Return the driver's 64-bit libraries by name, as the loader's cache has them."""
+    import subprocess
+
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         with suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run([program, "-p"], capture_output=True, text=True, errors="replace", timeout=10)

@@ -13,6 +13,8 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120 - pathlib is not loaded yet
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from envbuild.engine.local.program_process import main; main()"
@@ -40,20 +42,13 @@ class Helper:
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:
         self.channel, theirs = socket.socketpair()
-        self._code: int | None = None
+        self._ended = False
         moved = -1
         try:
             moved = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
             command = starter(prefix, _CHANNEL)
             null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-            self.pid = os.posix_spawn(
-                command[0],
-                command,
-                {},
-                file_actions=[*null, (os.POSIX_SPAWN_DUP2, moved, _CHANNEL)],
-                setsid=True,
-                setsigdef=[signal.SIGPIPE],
-            )
+            self.pid = _spawned(command, [*null, (os.POSIX_SPAWN_DUP2, moved, _CHANNEL)])
         except BaseException:
             self.channel.close()
             raise
@@ -76,29 +71,52 @@ class Helper:
 
     def has_ended(self) -> bool:
         """Whether it has ended."""
-        if self._code is None:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
-            self._code = status if ended else None
-        return self._code is not None
+        return self._waited(os.WNOHANG)
 
     def wait(self) -> None:
         """Wait until it has ended."""
-        if self._code is None:
-            self._code = os.waitpid(self.pid, 0)[1]
+        self._waited(0)
+
+    def _waited(self, how: int) -> bool:
+        if not self._ended:
+            try:
+                self._ended = os.waitpid(self.pid, how)[0] != 0
+            except ChildProcessError:  # who started envbuild has it ignore its children: the kernel keeps no status
+                self._ended = how == 0 or not _exists(self.pid)
+        return self._ended
 
     def end(self) -> None:
         """Make sure that it has ended, and with it the program's processes."""
         if not self.has_ended():
-            os.kill(self.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
             self.wait()
         self.channel.close()
+
+
+def _spawned(command: list[str], actions: Sequence[Any]) -> int:
+    """Start a process in a session of its own, without variables; returns its number."""
+    signals = [signal.SIGPIPE, signal.SIGCHLD]
+    try:
+        return os.posix_spawn(command[0], command, {}, file_actions=actions, setsid=True, setsigdef=signals)
+    except NotImplementedError:  # an old C library: the process makes the session itself
+        return os.posix_spawn(command[0], command, {}, file_actions=actions, setsigdef=signals)
+
+
+def _exists(number: int) -> bool:
+    """Whether there is a process of this number, which is this user's."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def start_early() -> None:
     """Start the process that the next program will need; where that fails, the program's own start will report it."""
     try:
         _early.append(Helper())
-    except (OSError, NotImplementedError):
+    except OSError:
         return
 
 

@@ -7,7 +7,9 @@ Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; systemd.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +22,7 @@ _PERIOD = 100_000
 """Microseconds in which a program may use its share of processors."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _GROUPS = Path("/proc/self/cgroup")
+_NAME = re.compile(r"envbuild-[0-9]+-[0-9a-f]{8}")
 PIDS = 32_768
 """Processes and threads of a run, as with Docker."""
 
@@ -34,6 +37,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Group:
     """The control group of one run, or several of version 1; a context manager that removes it at the end.
 
+    Each is held by a lock that ends with this process; those that nobody holds are of killed runs, and go first.
+
     Args:
         limits: what is asked for; the number of processes is limited too where it can be.
 
@@ -44,6 +49,7 @@ class Group:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._folders: list[Path] = []
+        self._locks: list[int] = []
         self._memory: Path | None = None
 
     def __enter__(self) -> Group:
@@ -65,8 +71,12 @@ class Group:
                 try:
                     folder.rmdir()
                     break
+                except FileNotFoundError:
+                    break
                 except OSError:
                     time.sleep(0.02)
+        while self._locks:
+            os.close(self._locks.pop())
 
     def doors(self) -> list[str]:
         """Return the files to which a process writes ``0`` to enter; the program's alone does."""
@@ -109,10 +119,35 @@ class Group:
                 return folder, version
         if version == 2:
             _delegate(parent, controller)
-        made = parent / f"envbuild-{os.getpid()}-{os.urandom(4).hex()}"
-        made.mkdir()
+        sweep(parent)
+        made = self._made(parent)
         self._folders.append(made)
         return made, version
+
+    def _made(self, parent: Path) -> Path:
+        """Make a group and hold it; until it is held others may take it for one of a killed run."""
+        while True:
+            made = parent / f"envbuild-{os.getpid()}-{os.urandom(4).hex()}"
+            made.mkdir()
+            with suppress(FileNotFoundError):
+                lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._locks.append(lock)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if made.is_dir():
+                    return made
+
+
+def sweep(parent: Path) -> None:
+    """Remove the groups of runs whose process was killed."""
+    with suppress(OSError), os.scandir(parent) as entries:
+        for left in [entry.path for entry in entries if _NAME.fullmatch(entry.name)]:
+            with suppress(OSError):
+                lock = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    Path(left).rmdir()  # refused while it has processes
+                finally:
+                    os.close(lock)
 
 
 _HINT = (

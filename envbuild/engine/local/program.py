@@ -195,14 +195,14 @@ class _Program:
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
             _ask(helper, words, feed.theirs, outputs)
             feed.started()
-            if request.started:
-                request.started()
             write: Write = request.watcher.write if request.watcher else Sink(lambda: relay.send("SIGHUP")).write
             if request.tap:
                 write = tapped(write, request.tap)
 
             def started() -> None:
                 relay.open()
+                if request.started:
+                    request.started()
                 if request.watcher:
                     request.watcher.started(relay.send)
                 if request.tty:

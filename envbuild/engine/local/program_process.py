@@ -140,6 +140,8 @@ class _Channel:
 def main() -> None:
     """Run the program that the request describes; see the module's description."""
     os.chdir("/")
+    with suppress(PermissionError):  # it leads a session already
+        os.setsid()
     os.closerange(max(int(sys.argv[1]), 2) + 1, _FILES)  # what envbuild itself was started with
     channel = _Channel(int(sys.argv[1]))
     for each in _FORWARDED:  # a launcher that ends a job signals all its processes; envbuild passes it on
