@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +104,19 @@ def write_published(
     document = {**table, "references": sorted({*map(str, kept), str(reference)})}
     atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
     return target
+
+
+def offer_bundle(path: Path) -> Iterator[str]:
+    """Yield a sentence for a project that publishes its image without the files that it is built from.
+
+    Args:
+        path: the lock's file.
+    """
+    for place in published_without_files(path)[:1]:
+        yield (
+            f"{published_path(path).name}: {place} has the image without the files that it is built from, which "
+            f"mirrors drop in time; to keep them there: envbuild push {place} --bundle --write"
+        )
 
 
 class BlobLocations:

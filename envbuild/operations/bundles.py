@@ -6,13 +6,12 @@ nowhere else asks the repositories that the lock's image was pushed to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from envbuild.core.text import plural
 from envbuild.errors import EnvbuildError
-from envbuild.operations.blob_locations import published_path, published_without_files, read_published
+from envbuild.operations.blob_locations import read_published
 from envbuild.operations.events import Events, Note
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.bundle import files_of, read_artifact, tag_of
@@ -74,16 +73,3 @@ def _pull(place: str, loaded: LoadedLock, store: Store, wanted: set[str], events
         )
         remote.pull(there, store, events)
     return {blob.digest for blob in there}
-
-
-def offer(path: Path) -> Iterator[str]:
-    """Yield a sentence for a project that publishes its image without the files that it is built from.
-
-    Args:
-        path: the lock's file.
-    """
-    for place in published_without_files(path)[:1]:
-        yield (
-            f"{published_path(path).name}: {place} has the image without the files that it is built from, which "
-            f"mirrors drop in time; to keep them there: envbuild push {place} --bundle --write"
-        )

@@ -20,7 +20,7 @@ from envbuild.core.text import perhaps, quote
 from envbuild.errors import EnvbuildError, LockError, ResolveError, SpecError, UsageError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
-from envbuild.operations import bundles, emulation, inputs, lock_hardware, lock_notes, operating_system, projects
+from envbuild.operations import blob_locations, emulation, inputs, lock_hardware, lock_notes, operating_system, projects
 from envbuild.operations.events import Events
 from envbuild.operations.lock_files import (
     all_places,
@@ -371,7 +371,7 @@ def resolve(
         *os_notes,
         *emulator_notes,
         *lock_notes.notes(spec, made),
-        *bundles.offer(path.parent / spec.lock_name),
+        *blob_locations.offer_bundle(path.parent / spec.lock_name),
         *plan.notes,
         *cuda_notes,
         *fit_notes,

@@ -183,6 +183,14 @@ def test_pins_of_the_system_stay_until_they_are_asked_to_move(project: Project, 
     assert _versions(project)["git"] == "1:2.40"
 
 
+def test_an_unknown_name_to_move_is_refused_without_requirements_too(project: Project) -> None:
+    """A lock of OS packages alone: one of them may be named, another name is exit 12, as it is with wheels."""
+    _edit(project, "requirements: [alpha]", "packages: [git]")
+    project.must("lock")
+    project.must("lock", "-P", "git")
+    assert "--upgrade-package: no package 'gti' is locked" in _refused(project, 12, "-P", "gti").err.replace('"', "'")
+
+
 def test_a_package_that_is_gone_is_reported_with_the_ways_out(project: Project, server: FileServer) -> None:
     """Exit 13 names each place that was asked, the snapshot service too, and every way; a new lock moves it alone."""
     updates = [stanza("ffmpeg", "7:5.2", depends="libc6"), stanza("git", "1:2.40", depends="libc6")]

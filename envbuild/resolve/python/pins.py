@@ -104,6 +104,7 @@ def resolve_python(
     """
     progress = progress or Silent()
     if not request.requirements:
+        _check_names(request.upgrade_packages, ())
         return ResolvedPython()
     if request.exclude_newer and (cross_check or resolver != "uv"):
         raise ResolveError(
