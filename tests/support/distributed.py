@@ -44,6 +44,7 @@ del parallel
 dist.destroy_process_group()
 """
 _TENSORFLOW = """\
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # it prints in which order workers connect
 import tensorflow as tf
 slurm = tf.distribute.cluster_resolver.SlurmClusterResolver(
     port_base=20100, gpus_per_node=8, gpus_per_task=1, auto_set_gpu=False)
