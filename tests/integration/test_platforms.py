@@ -165,6 +165,9 @@ def test_a_program_runs_under_emulation(project: Project) -> None:
     assert (check["found"], check["allowed"]) == ("arm64, emulated", True)
     (level,) = [each for each in second["verdict"]["checks"] if each["field"] == "cpu"]
     assert level["found"].startswith("armv")
+    shown = project.must("show", second["id"]).out
+    assert "emulated" in shown
+    assert "an emulator computed, and no CPU" in shown
     because = project("diff", native["id"], second["id"], "--json").json["causes"]
     assert {"emulator", "platform"} <= {each["what"] for each in because[:2]}
     done = project("run", "--emulate", "--allow", "kernel", "train.py")

@@ -56,7 +56,7 @@ def facts(record: Record, *, of_job: bool = False) -> Iterator[tuple[str, ...]]:
     if record.gpus:
         yield "gpus", record.gpus, *_visible_gpus(record.verdict)
     yield "lock", record.lock.file, _digest(record.lock.sha256)
-    yield "image", _digest(record.image)
+    yield "image", _digest(record.image), *([f"of index {_digest(record.image_index)}"] if record.image_index else [])
     if record.script:
         yield "script", record.script.path, _digest(record.script.sha256)
     for path, digest in record.inputs.items():
@@ -69,6 +69,8 @@ def facts(record: Record, *, of_job: bool = False) -> Iterator[tuple[str, ...]]:
         yield "git", record.git.commit[:12], record.git.branch, dirty, untracked
     if record.host:
         yield "host", *_host(record.host)
+    if record.emulator:
+        yield "emulated", plain(record.emulator).partition(" sha256:")[0], "an emulator computed, and no CPU"
     if record.engine:
         yield "engine", *(record.engine[name] for name in ("name", "version", "storage") if name in record.engine)
     yield from _verdict(record, timed=not of_job)
