@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import SHA256
@@ -313,7 +315,7 @@ def _made_layers(loaded: LoadedLock, events: Events) -> list[Blob]:
     image = assemble_image(loaded, BuildOptions(offline=True), None, events).image
     blobs = [blob_of(image.config, CONFIG)]
     for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
-        blobs.append(replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
+        blobs.append(msgspec.structs.replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
     return blobs
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from envbuild.core.blob import OCTETS, Blob, blob_of
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes
@@ -95,7 +97,7 @@ def artifact_of(lock: Lock, store: Store, more: Sequence[Blob] = ()) -> Artifact
     if absent:
         names = "".join(f"\n  {name}" for name in absent)
         raise IntegrityError(f"{len(absent)} files are not in the store {store.root}{names}", "run: envbuild fetch")
-    held = (replace(blob, path=store.path(blob.digest)) for blob in files)
+    held = (msgspec.structs.replace(blob, path=store.path(blob.digest)) for blob in files)
     return Artifact(lock=blob_of(dumps(lock), LOCK, annotated(lock.file_name)), blobs=(*held, *more))
 
 

@@ -202,11 +202,11 @@ def test_a_file_that_cannot_be_made_is_reported_by_its_own_name(
 ) -> None:
     """A folder that takes no file is reported with the name that was wanted, not with a temporary one."""
 
-    def refuse(**wanted: Any) -> Any:
-        raise PermissionError(13, "Permission denied", f"{wanted['dir']}/{wanted['prefix']}x1y2z3{wanted['suffix']}")
+    def refuse(start: str) -> Any:
+        raise PermissionError(13, "Permission denied", f"{start}x1y2z3.tmp")
 
     _write()
-    monkeypatch.setattr("envbuild.core.fs.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("envbuild.core.fs._new_file", refuse)
     assert cli.main(["lock"]) == 2
     assert capsys.readouterr().err.startswith("envbuild: cannot read or write Dockerfile: Permission denied\n")
 
