@@ -396,7 +396,10 @@ _SPACES = re.compile(r" {2,}")
 _DIGIT = re.compile(r"\d|\?")
 _MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""
-_TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
+_KERNEL = "[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
+"""What a notebook's kernel prints if it is shut down before it waits again (ipykernel's kernelapp.py), in the middle of
+whatever line is there."""
+_TOKENS = re.compile(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.escape(_KERNEL)}")
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
@@ -490,10 +493,14 @@ class _Screen:
 
     Args:
         take: called with each row that cannot change any more.
+
+    Attributes:
+        dropped: messages by the clock that were left out.
     """
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
+        self.dropped = 0
         self._rows = [""]
         self._covered = [""]
         self._at = 0
@@ -510,6 +517,8 @@ class _Screen:
                 self._down()
             elif control == "\r":
                 self._return = True
+            elif control == _KERNEL:
+                self.dropped += 1
             elif control.endswith("A"):
                 self._at = max(0, self._at - int(found[1] or 1))
                 self._return = True
@@ -604,6 +613,8 @@ class PrintedDigest:
         for _, found in self._lines.finish():
             self._count(found)
         sums = self._sums
+        if self._screen.dropped:
+            sums.masked[BY_CLOCK] += self._screen.dropped
         return Printed(
             lines=sums.lines,
             sha256=sums.ordered.hexdigest() if sums.lines else "",

@@ -217,6 +217,16 @@ def test_what_a_shorter_line_leaves_of_the_one_below_counts(text: str, shown: st
     assert [row.text for row in rows(text.encode(), MASKS)] == [shown]
 
 
+def test_a_kernel_that_is_shut_down_early_says_so_within_another_line() -> None:
+    """Whether it does depends on the clock: it is left out and counted, and the bar is drawn on."""
+    bar, end = "\r100%|█| 25/25 [01:24<00:00,  3.20s/cell]", "\r100%|█| 25/25 [01:27<00:00,  3.50s/cell]\n"
+    early = f"{bar}[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n{end}"
+    one, other = digest(early.encode()).result(), digest(f"{bar}{end}".encode()).result()
+    assert (one.lines, one.sha256) == (other.lines, other.sha256)
+    assert one.masked == {**other.masked, "log messages by the clock": 1}
+    assert digest(early.replace("Keyboard", "Process").encode()).result().sha256 != other.sha256
+
+
 def test_bars_above_each_other_are_drawn_in_place() -> None:
     """Nested bars move the cursor up; what stays on the screen counts, not how often it was drawn."""
     often = "outer 0/2\n\rinner 0/3\x1b[A\router 1/2\n\rinner 1/3\x1b[A\router 2/2\n\rinner 3/3\n"
