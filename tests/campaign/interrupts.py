@@ -11,7 +11,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.campaign import leaks
 from tests.campaign.kills import ENGINES, Engine, Tally, Worker
@@ -23,8 +25,6 @@ LIMIT = 1.0
 """Seconds after which a command that somebody interrupted is late."""
 _AGAIN = 0.15
 """Seconds until the second Ctrl-C: longer than the time in which it counts as the first."""
-_HANDLERS = 0.3
-"""Seconds in which the interpreter starts, which has no handlers yet."""
 
 
 @dataclass(kw_only=True)
@@ -45,12 +45,14 @@ class Interrupter(Worker):
     steps: Sequence[str] = STEPS
 
     def _kill(self, step: str, words: Sequence[str], environ: dict[str, str]) -> None:
-        delay = self.random.uniform(_HANDLERS, 1.1 * max(self.tally.typical(step), 0.4))
+        delay = self.random.uniform(0.0, 1.1 * max(self.tally.typical(step), 0.4))
         twice = self.random.random() < 0.25
         process = self.project.start(*words, **environ)
         ended: list[float] = []
         waiting = threading.Thread(target=lambda: (process.wait(), ended.append(time.monotonic())))
         waiting.start()
+        while not ended and not _listens(process.pid):
+            waiting.join(0.01)
         waiting.join(delay)
         if ended:
             finish(process)
@@ -84,6 +86,15 @@ class Interrupter(Worker):
             self.tally.fault(f"interrupted {step}: exit {done.code}\n{done.err}")
         if seconds > LIMIT:
             self.report(f"  late: {step} on {self.engine.kind}: {seconds:.2f} s after {'two' if twice else 'one'}")
+
+
+def _listens(pid: int) -> bool:
+    """Whether a process has a handler for SIGTERM: envbuild is there, and not only the interpreter, which starts."""
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        caught = int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16)
+        return bool(caught >> signal.SIGTERM - 1 & 1)
+    return False
 
 
 def campaign(

@@ -142,6 +142,7 @@ class Worker:
     report: Callable[[str], None]
     engines: list[Engine]
     steps: Sequence[str] = STEPS
+    target: str = ""
     kept: dict[str, str] = field(default_factory=dict)
     pids: list[int] = field(default_factory=list)
 
@@ -222,8 +223,7 @@ class Worker:
             case "output":
                 # A folder that is there already is refused, also if the killed command had finished it.
                 shutil.rmtree(self.project.folder / "out", ignore_errors=True)
-                target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
-                return ("build", "--output", target), self.environ
+                return ("build", "--output", self.target), self.environ
             case "load":
                 return ("build",), self.environ
             case "run":
@@ -239,6 +239,8 @@ class Worker:
 
     def _prepare(self, step: str) -> None:
         """Take away what would leave a command nothing to do; what another command uses stays."""
+        if step == "output":  # what a killed command left beside a file goes when the next one writes the same file
+            self.target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
         if step in ("build", "output"):
             store = Store(self.shop.store)
             layers = [entry for entry in inventory(store, {}) if entry.kind in ("layers", "bytecode")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign import kills, load
+from tests.campaign import interrupts, kills, load
 from tests.campaign.workshop import workshop
 from tests.support.images import forget_images
 from tests.support.podman import podman_service
@@ -24,6 +24,14 @@ def test_commands_killed_at_random_lose_nothing_and_leave_nothing(tmp_path: Path
         tally = kills.campaign(shop, 7, 6, print)
     assert tally.faults == []
     assert tally.kills.total() >= 6
+
+
+def test_commands_interrupted_at_random_end_and_leave_nothing(tmp_path: Path) -> None:
+    """Ctrl-C, once or twice, at any moment: its exit code, no traceback, nothing left, and the next one succeeds."""
+    with workshop(tmp_path, 10, count=1, states=2) as shop:
+        tally, ends = interrupts.campaign(shop, 10, 10, print)
+    assert tally.faults == []
+    assert sum(len(each.once) + len(each.twice) for each in ends.values()) >= 10
 
 
 def test_builds_killed_on_every_engine(tmp_path: Path) -> None:
