@@ -22,7 +22,7 @@ _OWN_DATA = {
     re.compile(r"postgresql-[0-9]+"): "a database with an identifier made of the time",
     re.compile(r"rabbitmq-server"): "a random cookie",
     re.compile(r"slapd"): "a directory with times, identifiers and a salted password",
-    re.compile(r"postfix"): "settings from the machine's name",
+    re.compile(r"postfix"): "a table with a random identifier",
 }
 
 
