@@ -16,12 +16,23 @@ _STANDARD = re.compile(r"python3-(?:all|dbg|dev|distutils|doc|examples|full|gdbm
 """Packages of Debian that are parts of Python itself, which the environment sees."""
 
 
+# What installing them writes, by their packages' scripts and documentation: docs/explanation/reproducibility.md.
+_OWN_DATA = {
+    re.compile(r"mariadb-server(-[0-9.]+)?|mysql-server(-[0-9.]+)?"): "a database with times and random identifiers",
+    re.compile(r"postgresql-[0-9]+"): "a database with an identifier made of the time",
+    re.compile(r"rabbitmq-server"): "a random cookie",
+    re.compile(r"slapd"): "a directory with times, identifiers and a salted password",
+    re.compile(r"postfix"): "a table with a random identifier",
+}
+
+
 def notes(spec: Spec, lock: Lock) -> Iterator[str]:
     """Yield a sentence for everything in a lock that is there, or lacking, in a way that its author hardly means."""
     yield from _unseen(spec)
     yield from _moving(spec)
     if lock.os.packages:
         yield from _opened_by_name(lock)
+        yield from _own_data(lock)
 
 
 def _unseen(spec: Spec) -> Iterator[str]:
@@ -42,6 +53,17 @@ def _moving(spec: Spec) -> Iterator[str]:
         yield (
             "debian-testing changes every day, and its mirrors soon lack what is locked here: take it as it was at a "
             "time (os: {release: debian-testing, snapshot: YYYY-MM-DD}), or keep the files: envbuild store push PLACE"
+        )
+
+
+def _own_data(lock: Lock) -> Iterator[str]:
+    """Yield a note on servers whose installation is known to differ from one build to the next."""
+    names = [package.name for package in lock.os.packages]
+    found = [f"{name}: {what}" for pattern, what in _OWN_DATA.items() for name in names if pattern.fullmatch(name)]
+    if found:
+        yield (
+            f"installing these packages writes what differs in every build ({'; '.join(found)}), so the image's digest "
+            "does not repeat; leave the server out and start it elsewhere, or share the one image: envbuild push"
         )
 
 
