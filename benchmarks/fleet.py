@@ -19,7 +19,7 @@ REQUESTS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fleet:
-    """Nodes, how many of them are in a rack, bytes of the layer, bytes a second of links, and seconds of a round trip."""
+    """Nodes, how many are in a rack, bytes of the layer, bytes a second of links, and seconds of a round trip."""
 
     nodes: int
     rack: int

@@ -25,7 +25,7 @@ name: {NAME}
 os: debian-12
 python: "3.11"
 packages: [libstdc++6, libgomp1, openmpi-bin]
-determinism: {threads: 1}
+determinism: {{threads: 1}}
 """
 _OUTSIDE = """\
 import json, os, random

@@ -16,7 +16,9 @@ from tests.support.records import record
 
 def left(project: Path, number: int, *, text: str = "", restarts: int = 0, **fields: Any) -> None:
     """Leave the record of a rank of job 7."""
-    rank = Rank(launcher="Slurm", rank=number, world=3, host=f"node{number}", job="7/0", restarts=restarts)
+    rank = Rank(
+        launcher="Slurm", rank=number, world=3, host=f"node{number}", job="7/0", start="a" * 32, restarts=restarts
+    )
     value = msgspec.structs.replace(record(history.new_id(), rank=rank), **fields)
     history.save(project, value)
     keep(project, value.id, {"stderr": text.encode()})
