@@ -15,7 +15,7 @@ from envbuild.record.printed import KEPT_TEXT, Stream, kept
 LINES = 6
 """Lines that are shown."""
 _LONGEST = 300
-_ENDED_BY_LAUNCHER = frozenset((137, 143))
+ENDED_BY_LAUNCHER = frozenset((137, 143))
 """SIGKILL and SIGTERM: with those ``srun --kill-on-bad-exit`` ends the ranks that were still running."""
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
 
@@ -61,7 +61,7 @@ def _order(record: Record) -> int | None:
         return 1
     if record.state != "finished" or not record.exit_code:
         return None
-    return 2 if record.exit_code in _ENDED_BY_LAUNCHER else 0
+    return 2 if record.exit_code in ENDED_BY_LAUNCHER else 0
 
 
 def _how(record: Record) -> str:

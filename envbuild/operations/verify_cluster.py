@@ -22,6 +22,7 @@ from envbuild.core.text import plain, plural
 from envbuild.errors import JobError, UsageError
 from envbuild.operations import follow_job, submit
 from envbuild.operations.events import Events, JobSubmitted, RunEnded, RunsEnded
+from envbuild.operations.failed_rank import ENDED_BY_LAUNCHER
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import Verification, VerifyOptions, doubts_of
@@ -122,14 +123,17 @@ class _Gathering:
 
     @property
     def failed(self) -> tuple[int, int] | None:
-        """The first run that ended badly, and which of its ranks did; None if none did. A refusal comes first."""
+        """The first run that ended badly, and which of its ranks did; None if none did.
+
+        A refusal comes first, and what the launcher ended because of another rank last.
+        """
         bad = [
-            (run.record.state != "refused", number, rank)
+            (run.record.state != "refused", run.record.exit_code in ENDED_BY_LAUNCHER, number, rank)
             for rank, each in self.ranks.items()
             for number, run in each.ran.items()
             if not run.ended_well
         ]
-        return min(bad)[1:] if bad else None
+        return min(bad)[2:] if bad else None
 
     @property
     def refused(self) -> bool:

@@ -327,6 +327,27 @@ def test_nodes_that_share_nothing(project: Project, two: Cluster) -> None:
     assert all(shared[record["id"]] == record for record in records(nodes[1]))
 
 
+def test_stores_of_nodes_are_filled_from_a_peer(project: Project, two: Cluster, tmp_path: Path) -> None:
+    """Each node has a store of its own and no way to an index: it pulls, and its ranks make the image once."""
+    project.must("build", **two.environ)
+    project.must("store", "push", "--layers", str(tmp_path), **two.environ)
+    own = {"ENVBUILD_STORE": str(two.here / "store")}
+    place = f"--chdir={project.folder}"
+    alone = ("env", "-u", "SLURM_STEP_NUM_TASKS")
+    done = stepped(
+        project, two, place, "-N2", "-n2", *alone, *ENVBUILD, "store", "pull", "--layers", str(tmp_path), **own
+    )
+    assert done.returncode == 0, done
+    assert all((two.own(node) / "store").is_dir() for node in (1, 2))
+    project.write("t.py", RANK)
+    done = stepped(project, two, place, "-N2", "--ntasks-per-node=2", "-l", *ENVBUILD, "run", "t.py", **own)
+    assert done.returncode == 0, done
+    assert sorted(re.findall(r"rank (\d) of 4", done.stdout)) == ["0", "1", "2", "3"], done
+    lines = re.findall(r"^(\d): (image .*sha256:.*)$", done.stderr, re.M)
+    made = [int(rank) // 2 for rank, line in lines if "nothing to do" not in line]
+    assert sorted(made) == [0, 1], done  # one rank of each node
+
+
 @pytest.mark.parametrize("over", ["folder", "tcp"])
 def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over: str) -> None:
     """After the time limit by all that did: nothing has run, exit 18."""

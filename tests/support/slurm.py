@@ -106,7 +106,7 @@ class Cluster:
 @contextmanager
 def slurm(folder: Path) -> Iterator[Cluster]:
     """Run a Slurm while the context lasts."""
-    _install()
+    install_slurm()
     folder.mkdir(mode=0o755)
     for name in ("state", "here", *(f"spool-node{node}" for node in NODES), *(f"own-{node}" for node in NODES)):
         (folder / name).mkdir()
@@ -205,7 +205,7 @@ def wait_for_nodes(cluster: Cluster, count: int = len(NODES)) -> None:
     raise RuntimeError(f"Slurm did not come up:\n{logs}")
 
 
-def _install() -> None:
+def install_slurm() -> None:
     """Install what is missing; one test process after the other, since apt refuses a second one at once."""
     with locked(CACHE / "apt.lock"):
         missing = [package for program, package in _PACKAGES.items() if not shutil.which(program, mode=os.F_OK)]
