@@ -91,6 +91,8 @@ def test_a_killed_command_holds_nothing(store: Store) -> None:
 
 def test_nothing_vanishes_between_asking_and_use(store: Store) -> None:
     """Threads that ask for, make and use objects never miss one, while another removes all it can all the time."""
+    with store.writer(sha256_bytes(b"first")) as part:  # what is no store gets no lease
+        part.write(b"first")
     limit = time.monotonic() + 60.0
     enough = threading.Event()
     contents = [bytes([number]) * 100 for number in range(8)]
