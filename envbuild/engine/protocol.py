@@ -345,7 +345,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
             Needs ``interactive`` and ``tty`` to be off.
         tap: called as the watcher's ``write``, with each piece of output after it was passed on; all that comes from a
             terminal is for descriptor 1.
-        started: called once the program's first process starts, and this one has nothing to do but wait for it.
+        ready: called when all is ready but the program, which starts once it has returned.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
@@ -373,7 +373,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[int, memoryview], None] | None = None
-    started: Callable[[], None] | None = None
+    ready: Callable[[], None] | None = None
     ended: Callable[[OwnFiles], None] | None = None
     limit: Callable[[], float | None] | None = None
     stacks: int = 0

@@ -46,7 +46,7 @@ def container_run(
     gpus: Gpus | None,
     tap: Callable[[int, memoryview], None] | None = None,
     ended: Callable[[OwnFiles], None] | None = None,
-    started: Callable[[], None] | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> ContainerRun:
     """Describe the container to run; ``tap`` sees its output, ``ended`` its own files at the end."""
     return ContainerRun(
@@ -68,7 +68,7 @@ def container_run(
         watcher=request.watcher,
         tap=tap,
         hostname=request.hostname,
-        started=started,
+        ready=ready,
         address=request.address,
         ended=ended,
         limit=request.limit,

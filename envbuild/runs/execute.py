@@ -39,6 +39,8 @@ from envbuild.runs.verdict import Heard, VerdictPipe
 
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
+_GIT_PATIENCE = 10.0
+"""Seconds that a program waits for git at most: a large repository on a slow disk, looked at for the first time."""
 _FILE = 16 << 20
 """Bytes of the largest list of what was in memory that is read."""
 _STDERR = 2
@@ -56,6 +58,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         EngineError: the engine could not run the container; the record reports it too.
     """
     started = time.monotonic()
+    facts = _Facts(request, engine)
     command, script = command_line(request)
     owner = caller_ids(os.environ)
     gpus = chosen_gpus(request, engine)
@@ -63,9 +66,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     folder = history.process_folder(request.project, record.id)
     readers = _Readers(request)
     around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
-    facts = _Facts(request, record, engine)
+    facts.record = record
     container = container_run(
-        request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.start
+        request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git
     )
     around.targets = tuple(mount.target for mount in container.mounts)
     _make_folders(request.project, folder, owner)
@@ -318,43 +321,62 @@ class _Readers:
 
 
 class _Facts:
-    """Facts gathered by a thread once the engine starts the container, and saved as soon as they are known.
+    """Facts gathered by a thread, and saved as soon as they are known: of git before the program starts, then the rest.
 
-    What only they and the end of a run need is imported there too: the program starts meanwhile.
+    What only they and the end of a run need is imported there too, while the program runs.
+
+    Attributes:
+        record: is saved with the facts.
     """
 
-    def __init__(self, request: RunRequest, record: Record, engine: RunEngine) -> None:
+    def __init__(self, request: RunRequest, engine: RunEngine) -> None:
+        self.record: Record | None = None
         self._found: dict[str, Any] = {}
         self._given = False
         self._turn = threading.Lock()
-        self._work = threading.Thread(target=self._gather, args=(request, record, engine), name="facts", daemon=True)
+        self._looked, self._starts = threading.Event(), threading.Event()
+        threading.Thread(target=self._look, args=(request.project,), name="git", daemon=True).start()
+        self._work = threading.Thread(target=self._gather, args=(request, engine), name="facts", daemon=True)
 
-    def start(self) -> None:
-        """Begin, unless that was done before."""
-        if self._work.ident is None:
-            self._work.start()
+    def wait_for_git(self) -> None:
+        """Wait until git has been asked, since the program may change what that looks at; then gather the rest.
+
+        What git answers later is left out: it may be what the program has made of the project.
+        """
+        if self._starts.is_set():
+            return  # a second program: the reader of saved models
+        self._looked.wait(_GIT_PATIENCE)
+        self._starts.set()
+        self._work.start()
 
     def result(self) -> dict[str, Any]:
         """Wait for the facts; those that could not be had, or not in time, are absent."""
-        self.start()
+        self.wait_for_git()  # the program did not start, if that was not done before
         self._work.join(_PATIENCE)
         with self._turn:
             self._given = True
             return dict(self._found)
 
-    def _gather(self, request: RunRequest, record: Record, engine: RunEngine) -> None:
-        project = request.project
+    def _look(self, project: Path) -> None:
         from envbuild.record.git import git_state
 
-        self._found["git"] = git_state(project)  # first, since the program may change what it looks at
+        try:
+            state = git_state(project)
+            with self._turn:
+                if not self._starts.is_set():
+                    self._found["git"] = state
+        finally:
+            self._looked.set()
+
+    def _gather(self, request: RunRequest, engine: RunEngine) -> None:
         from envbuild.host.probe import host_facts
 
         self._found["host"] = host_facts()
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
         with self._turn, suppress(OSError):
-            if not self._given:
-                history.save(project, msgspec.structs.replace(record, **self._found))
+            if not self._given and self.record is not None:
+                history.save(request.project, msgspec.structs.replace(self.record, **self._found))
         from envbuild.runs.results import metrics, tensors  # noqa: F401 - loaded while the program runs
 
         if request.preload is not None:

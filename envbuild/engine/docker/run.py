@@ -82,10 +82,10 @@ def _run(
             if request.limit is not None:
                 stacks = partial(_print_stacks, client, identity, request.stacks) if request.stacks else None
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_kill, client, identity), stacks))
+            if request.ready:
+                request.ready()
             _start(client, identity, wants_gpus=bool(devices))
             mark_started()
-            if request.started:
-                request.started()
             relay.open()
             if request.watcher:
                 request.watcher.started(relay.send)

@@ -193,6 +193,8 @@ class _Program:
             if request.limit is not None:
                 stacks = partial(_send_all, ours, request.stacks) if request.stacks else None
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
+            if request.ready:
+                request.ready()
             _ask(helper, words, feed.theirs, outputs)
             feed.started()
             write: Write = request.watcher.write if request.watcher else Sink(lambda: relay.send("SIGHUP")).write
@@ -201,8 +203,6 @@ class _Program:
 
             def started() -> None:
                 relay.open()
-                if request.started:
-                    request.started()
                 if request.watcher:
                     request.watcher.started(relay.send)
                 if request.tty:

@@ -120,7 +120,7 @@ def _container(program: ContainerRun, project: Path, folder: Path, python: str, 
         gpus=None,
         watcher=None,
         tap=None,
-        started=None,
+        ready=None,
     )
 
 

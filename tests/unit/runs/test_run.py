@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from envbuild.errors import EngineError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.record import history
-from envbuild.record.model import Tensor
+from envbuild.record.model import Git, Tensor
 from envbuild.record.printed import kept
 from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
@@ -54,6 +56,8 @@ class Engine:
     def run_container(self, request: ContainerRun) -> ContainerExit:
         self.asked.append(request)
         folder = next(mount.source for mount in request.mounts if mount.target == "/run/envbuild")
+        if request.ready:
+            request.ready()
         if request.tap:
             request.tap(1, memoryview(self.says))
             request.tap(2, memoryview(self.complains))
@@ -136,6 +140,42 @@ def test_a_script_named_from_outside_is_found_inside(project: Path) -> None:
     engine = Engine()
     run(outside, engine)
     assert engine.asked[0].workdir == "/workspace"
+
+
+def test_git_is_asked_before_the_program_starts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long git takes, what it sees is the project that the program found, and not what that has made of it."""
+    before = (project / "train.py").read_text()
+
+    def look(folder: Path) -> Git:
+        time.sleep(0.3)
+        return Git(commit="a" * 40, branch="main", diff_sha256="", untracked=0, dirty=(folder / "train.py").read_text() != before)
+
+    def change(folder: Path) -> int:
+        (project / "train.py").write_text("print('changed')")
+        return 0
+
+    monkeypatch.setattr("envbuild.record.git.git_state", look)
+    record = run(a_request(project, "train.py"), Engine(change))
+    assert (project / "train.py").read_text() != before
+    assert record.git is not None
+    assert not record.git.dirty
+
+
+def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be what the program has made of the project; the program waits for it no longer than is bearable."""
+    started = threading.Event()
+
+    def look(folder: Path) -> Git:
+        started.wait(60)
+        return Git(commit="a" * 40, branch="main", diff_sha256="", untracked=0, dirty=True)
+
+    def work(folder: Path) -> int:
+        started.set()
+        return 0
+
+    monkeypatch.setattr("envbuild.record.git.git_state", look)
+    monkeypatch.setattr("envbuild.runs.execute._GIT_PATIENCE", 0.05)
+    assert run(a_request(project, "train.py"), Engine(work)).git is None
 
 
 def test_verbatim_keeps_a_script_a_command(project: Path) -> None:
