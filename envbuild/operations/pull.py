@@ -30,6 +30,7 @@ from envbuild.operations.engines import connect
 from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.signatures import published_reference, require
+from envbuild.registry.layout_source import LayoutReference, LayoutSource, parse_layout
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import Trust
 from envbuild.signing.trust import trust as parse_trust
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from envbuild.core.blob import FileBlob
     from envbuild.engine.protocol import Engine
     from envbuild.image.oci.layout import Image
-    from envbuild.registry.image import RemoteImage, RemoteLayer
+    from envbuild.registry.image import ImageSource, RemoteImage, RemoteLayer
     from envbuild.registry.repository import Repository
 
 _LOCK_LIMIT = 16 << 20
@@ -59,7 +60,8 @@ def pull(
     """Bring a lock's image from a registry into the engine.
 
     Args:
-        reference: ``REGISTRY/REPOSITORY[:TAG][@sha256:…]``; None: where ``push`` wrote that it is.
+        reference: ``REGISTRY/REPOSITORY[:TAG][@sha256:…]``, or ``oci:PATH`` for a layout in a folder or tar archive;
+            None: where ``push`` wrote that it is.
         path: the lock's file; None: search upward from the working directory.
         events: receives progress.
         require_signature: who must have signed it: a public key's file, or ``IDENTITY@https://ISSUER``.
@@ -74,7 +76,9 @@ def pull(
     """
     who = parse_trust(require_signature) if require_signature is not None else None
     loaded = load_lock(path)
-    record, _ = pulled(loaded, chosen_location(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
+    file = parse_layout(reference) if reference is not None else None
+    place = file or chosen_location(reference, loaded.path, loaded.lock, "pull")
+    record, _ = pulled(loaded, place, connect(), events, who)
     return PulledImage(loaded=loaded, record=record)
 
 
@@ -92,7 +96,7 @@ def image_for_run(
     The second value is the digest of the index of several platforms that the reference names; empty: it names none.
 
     Args:
-        text: the reference; None with ``require_signature`` for where it was published.
+        text: the reference, or ``oci:PATH``; None with ``require_signature`` for where it was published.
         offline: ask no registry.
         require_signature: as for ``pull``.
 
@@ -104,6 +108,8 @@ def image_for_run(
     who = parse_trust(require_signature) if require_signature is not None else None
     if who is not None and offline:
         raise UsageError("--require-signature asks the registry, which --offline forbids", "leave out one of them")
+    if text is not None and (layout_reference := parse_layout(text)) is not None:
+        return pulled(loaded, layout_reference, engine, events, who)
     reference = parse_reference(text) if text is not None else published_reference(loaded)
     if not reference.digest:
         raise UsageError(
@@ -121,21 +127,23 @@ def image_for_run(
 
 
 def pulled(
-    loaded: LoadedLock, reference: Reference, engine: Engine, events: Events, who: Trust | None = None
+    loaded: LoadedLock, reference: Reference | LayoutReference, engine: Engine, events: Events, who: Trust | None = None
 ) -> tuple[ImageRecord, str]:
-    """Bring the image in, verified; returns it as ``image_for_run`` does. Errors as for ``pull``."""
+    """Bring the image in, verified; returns it as ``image_for_run`` does. Errors as for ``pull``.
+
+    What is signed is an image in a registry: that of a file has to be the one that was published and signed there.
+    """
     from envbuild.image.plan.model import plan
-    from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
-    from envbuild.registry.repository import Repository
 
     lock = loaded.lock
     architecture = str(plan(lock).platform["architecture"])
-    with Repository(reference, network_config()) as repository:
-        remote = read_image(repository, reference.target or locks.lock_digest(lock)[:12], architecture)
+    with _source(reference) as repository:
+        remote = read_image(repository, _target(reference, lock), architecture)
         record = check_is_locks(remote, reference, loaded)
         if who is not None:  # of the very manifest that is read here, whatever the tag means by now
-            require(reference.at(remote.manifest.digest), who, events)
+            signed_at = published_reference(loaded) if isinstance(reference, LayoutReference) else reference
+            require(signed_at.at(remote.manifest.digest), who, events)
         if is_recorded(engine.find_image(record.reference), record):
             events.report(ImagePulled(reference=str(reference)))
         else:
@@ -153,7 +161,24 @@ def pulled(
     return record, remote.index
 
 
-def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock) -> ImageRecord:
+def _source(reference: Reference | LayoutReference) -> Repository | LayoutSource:
+    """Return what has the image; a context manager."""
+    from envbuild.net.config import network_config
+    from envbuild.registry.repository import Repository
+
+    if isinstance(reference, LayoutReference):
+        return LayoutSource(reference)
+    return Repository(reference, network_config())
+
+
+def _target(reference: Reference | LayoutReference, lock: locks.Lock) -> str:
+    """Return what to ask for: by default the lock's tag of a repository, and the one image of a layout."""
+    if reference.target or isinstance(reference, LayoutReference):
+        return reference.target
+    return locks.lock_digest(lock)[:12]
+
+
+def check_is_locks(remote: RemoteImage, reference: Reference | LayoutReference, loaded: LoadedLock) -> ImageRecord:
     """Compare an image's record with what is recorded next to the lock, and what it reports of its lock with the lock.
 
     Raises:
@@ -197,7 +222,9 @@ def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock
     )
 
 
-def check_lock_inside(repository: Repository, remote: RemoteImage, reference: Reference, lock: locks.Lock) -> None:
+def check_lock_inside(
+    repository: ImageSource, remote: RemoteImage, reference: Reference | LayoutReference, lock: locks.Lock
+) -> None:
     """Read the lock that travels in the image; raises ``NotReproducibleError`` if it is another."""
     found = read_lock(repository, remote)
     if found != locks.dumps(lock):
@@ -207,7 +234,7 @@ def check_lock_inside(repository: Repository, remote: RemoteImage, reference: Re
         )
 
 
-def read_lock(repository: Repository, remote: RemoteImage) -> bytes:
+def read_lock(repository: ImageSource, remote: RemoteImage) -> bytes:
     """Return the lock that travels in an image: a file of its topmost, small layer."""
     from envbuild.registry.image import read_member
 
@@ -229,7 +256,9 @@ def uncompressed(remote: RemoteImage, layers: list[FileBlob]) -> Image:
     return oci.Image(config=remote.config, manifest=manifest, layers=tuple(layers))
 
 
-def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, engine: Engine, events: Events) -> None:
+def _bring(
+    repository: Repository | LayoutSource, remote: RemoteImage, record: ImageRecord, engine: Engine, events: Events
+) -> None:
     """Have all layers in store or engine, and the image in the engine."""
     from envbuild.core.blob import FileBlob
     from envbuild.registry.download import pull_blobs
@@ -239,7 +268,10 @@ def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, eng
     kept = _kept(store, {layer.diff_id for layer in remote.layers} - set(skip))
     wanted = [layer for layer in remote.layers if layer.diff_id not in skip and layer.diff_id not in kept]
     needed = [layer.blob for layer in wanted if not (layer.compressed and store.has(layer.diff_id))]
-    came = pull_blobs(repository, needed, store, events)
+    if isinstance(repository, LayoutSource):
+        came = repository.pull(needed, store, events)
+    else:
+        came = pull_blobs(repository, needed, store, events)
     sizes = dict(zip(record.layers, record.sizes, strict=False))
     for layer in wanted:
         if layer.compressed:

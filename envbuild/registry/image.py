@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from envbuild.core.blob import Blob
 from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.core.foreign_json import parse_json
 from envbuild.errors import IntegrityError, RegistryError
-from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Manifest, Repository, descriptors
+from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Manifest, descriptors
 
 CONFIG_LIMIT = 8 << 20
 _LAYER_LIMIT = 64 << 20
@@ -84,7 +84,29 @@ class RemoteImage:
         return "/".join(str(self.document[key]) for key in ("os", "architecture", "variant") if self.document.get(key))
 
 
-def read_image(repository: Repository, target: str, architecture: str) -> RemoteImage:
+class Named(Protocol):
+    """A reference as messages need it."""
+
+    @property
+    def name(self) -> str:
+        """Where the image is."""
+
+
+class ImageSource(Protocol):
+    """What has images: a registry's repository, or a layout in a file."""
+
+    @property
+    def reference(self) -> Named:
+        """Its name."""
+
+    def manifest(self, target: str) -> Manifest | None:
+        """Return the manifest at a tag or at ``sha256:…``, checked, or None."""
+
+    def read_blob(self, digest: str, limit: int) -> bytes:
+        """Return a small blob, checked."""
+
+
+def read_image(repository: ImageSource, target: str, architecture: str) -> RemoteImage:
     """Read manifest and configuration of an image.
 
     Args:
@@ -109,7 +131,7 @@ def read_image(repository: Repository, target: str, architecture: str) -> Remote
     return RemoteImage(manifest, config, _layers(manifest, config, name), index)
 
 
-def read_member(repository: Repository, layer: RemoteLayer, path: str, limit: int) -> bytes:
+def read_member(repository: ImageSource, layer: RemoteLayer, path: str, limit: int) -> bytes:
     """Return one file of a layer, which is read and checked as a whole; the layer must be a small one.
 
     Args:

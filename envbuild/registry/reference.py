@@ -18,7 +18,7 @@ _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _HUB = "docker.io"
 
 
@@ -77,7 +77,7 @@ def parse_reference(text: str) -> Reference:
     if not registry:
         registry = _HUB
         repository = repository if slash else f"library/{repository}"
-    found = _DIGEST.fullmatch(digest)
+    found = DIGEST.fullmatch(digest)
     sound = _HOST.fullmatch(registry) and _REPOSITORY.fullmatch(repository) and len(repository) <= 255
     if not sound or (colon and not _TAG.fullmatch(tag)) or (at and not found):
         hint = "e.g. registry.example.com/team/digits:1, or …@sha256: with 64 lower-case hexadecimal digits"

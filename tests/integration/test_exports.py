@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -187,3 +188,58 @@ def test_the_file_system_alone_as_squashfs_and_as_a_folder(exports: Exports, mad
     start = (root / "etc/rc").read_text().splitlines()[-1].split()
     assert (start[0], start[-1]) == ("exec", '"$@"')
     assert (root / start[1].lstrip("/")).is_file()
+
+
+@pytest.fixture(name="elsewhere")
+def _elsewhere(exports: Exports, tmp_path: Path) -> Project:
+    """The project on a machine that has its lock and an export, and neither its packages nor any index."""
+    project = Project(
+        folder=tmp_path / "project", store=tmp_path / "store", environ=dict(NOWHERE, ENVBUILD_ENGINE="local")
+    )
+    for name in ("pylock.clitest.toml", "pylock.clitest.image.json", "spec.yaml"):
+        project.write(name, (exports.folder / name).read_text())
+    (project.folder / "wheels").mkdir()
+    for wheel in (exports.folder / "wheels").iterdir():
+        (project.folder / "wheels" / wheel.name).write_bytes(wheel.read_bytes())
+    project.write("hello.py", "import tool; print('from a file')")
+    return project
+
+
+@pytest.mark.parametrize("name", ["layout", "image.tar"])
+def test_a_run_takes_the_image_from_a_file(exports: Exports, elsewhere: Project, name: str) -> None:
+    """``--image oci:PATH``: a folder or an archive; nothing is built, and the record has the lock's image."""
+    done = elsewhere.must("run", "--offline", "--image", f"oci:{exports.folder / name}", "hello.py")
+    assert done.out == "from a file\n"
+    record = elsewhere.must("runs", "--json").json[0]
+    assert record["image"] == exports.identity["config"]
+    assert elsewhere.must("run", "-q", "hello.py").out == "from a file\n"  # the engine has it now
+
+
+def test_pull_takes_a_file_too(exports: Exports, elsewhere: Project) -> None:
+    """By the digest of its manifest as well; a wrong one is no image of the layout."""
+    place = f"oci:{exports.folder / 'layout'}"
+    assert elsewhere("pull", f"{place}@sha256:{'0' * 64}").code == 13
+    elsewhere.must("pull", f"{place}@sha256:{exports.identity['manifest']}")
+    assert elsewhere.must("run", "-q", "hello.py").out == "from a file\n"
+
+
+def test_a_file_that_is_not_the_locks_image_is_not_run(exports: Exports, elsewhere: Project, tmp_path: Path) -> None:
+    """Another lock's image, altered bytes, half a layout, no layout: refused, and nothing of it is in the engine."""
+    layout = tmp_path / "altered"
+    shutil.copytree(exports.folder / "layout", layout)
+    largest = max((layout / "blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
+    largest.chmod(0o644)
+    with largest.open("r+b") as stream:
+        stream.seek(1000)
+        stream.write(b"altered")
+    assert "other bytes" in elsewhere("run", "--image", f"oci:{layout}", "hello.py").err
+    largest.unlink()
+    assert elsewhere("run", "--image", f"oci:{layout}", "hello.py").code == 13
+    largest.symlink_to("/etc/passwd")
+    assert elsewhere("run", "--image", f"oci:{layout}", "hello.py").code != 0
+    elsewhere.write("no.tar", "no archive at all")
+    assert elsewhere("run", "--image", f"oci:{elsewhere.folder / 'no.tar'}", "hello.py").code == 13
+    assert elsewhere("run", "--image", "oci:nowhere", "hello.py").code == 2
+    identity = dict(exports.identity, config="0" * 64)
+    elsewhere.write("pylock.clitest.image.json", json.dumps(identity))
+    assert elsewhere("run", "--image", f"oci:{exports.folder / 'layout'}", "hello.py").code == 16

@@ -54,7 +54,9 @@ def push(
 def pull(
     reference: Annotated[
         str | None,
-        typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]; by default the one that `push --write` recorded."),
+        typer.Argument(
+            help="REGISTRY/REPOSITORY[:TAG][@sha256:…], or oci:PATH; by default the one that `push --write` recorded."
+        ),
     ] = None,
     lock: LockArgument = None,
     variant: Variant = None,

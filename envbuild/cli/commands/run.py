@@ -73,7 +73,11 @@ def run(
     controls: Controls = True,
     image: Annotated[
         str | None,
-        typer.Option("--image", metavar="REF@sha256:…", help="Run this image from a registry, if it is the lock's."),
+        typer.Option(
+            "--image",
+            metavar="REF@sha256:…|oci:PATH",
+            help="Run this image from a registry, or an OCI layout in a folder or tar archive, if it is the lock's.",
+        ),
     ] = None,
     require_signature: RequireSignature = None,
     offline: Offline = False,

@@ -148,7 +148,8 @@ def test_git_is_asked_before_the_program_starts(project: Path, monkeypatch: pyte
 
     def look(folder: Path) -> Git:
         time.sleep(0.3)
-        return Git(commit="a" * 40, branch="main", diff_sha256="", untracked=0, dirty=(folder / "train.py").read_text() != before)
+        dirty = (folder / "train.py").read_text() != before
+        return Git(commit="a" * 40, branch="main", diff_sha256="", untracked=0, dirty=dirty)
 
     def change(folder: Path) -> int:
         (project / "train.py").write_text("print('changed')")
