@@ -18,11 +18,11 @@ from typing import BinaryIO, cast
 from envbuild.core.blob import Blob
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import folder_below, open_regular
-from envbuild.core.progress import Progress
+from envbuild.core.progress import Advance, Progress
 from envbuild.errors import IntegrityError, UsageError
+from envbuild.net.transfer import Destination, P
 from envbuild.registry.reference import DIGEST
 from envbuild.registry.repository import OCI_INDEX, Manifest, descriptors
-from envbuild.store.objects import Store
 
 SCHEME = "oci:"
 _INDEX, _BLOBS = "index.json", ("blobs", "sha256")
@@ -135,22 +135,34 @@ class LayoutSource:
             )
         return data
 
-    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> int:
-        """Copy blobs into the store, each checked against its digest; returns their bytes."""
-        wanted = {blob.digest: blob for blob in blobs if not store.has(blob.digest, blob.size)}.values()
+    def pull(self, blobs: Sequence[Blob], destination: Destination[P], progress: Progress) -> int:
+        """Copy blobs to a destination, each checked against its digest; returns their bytes.
+
+        Raises:
+            IntegrityError: one is not there, has other bytes, or the destination takes no more.
+        """
+        wanted = {blob.digest: blob for blob in blobs if not destination.has(blob.digest, blob.size)}.values()
         with progress.phase("pull", sum(blob.size for blob in wanted)) as advance:
             for blob in wanted:
-                name = f"sha256:{blob.digest[:12]}… of {self.reference.name}"
-                with (
-                    self._opened(*_BLOBS, blob.digest) as stream,
-                    store.writer(blob.digest, blob.size, name=name) as part,
-                ):
-                    left = blob.size + 1  # one byte more shows that it is too large
-                    while left > 0 and (data := stream.read(min(_PIECE, left))):
-                        part.write(data)
-                        left -= len(data)
-                        advance(len(data))
+                self._copy(blob, destination, advance)
         return sum(blob.size for blob in wanted)
+
+    def _copy(self, blob: Blob, destination: Destination[P], advance: Advance) -> None:
+        name = f"sha256:{blob.digest[:12]}… of {self.reference.name}"
+        with (
+            self._opened(*_BLOBS, blob.digest) as stream,
+            destination.claim(blob.digest, lambda: None) as part,
+        ):
+            if destination.has(blob.digest, blob.size):  # another command has brought it in meanwhile
+                advance(blob.size)
+                return
+            part.restart()
+            left = blob.size + 1  # one byte more shows that it is too large
+            while left > 0 and (data := stream.read(min(_PIECE, left))):
+                part.write(data)
+                left -= len(data)
+                advance(len(data))
+            destination.publish(part, blob.digest, blob.size, name=name)
 
     @contextmanager
     def _opened(self, *names: str) -> Iterator[BinaryIO]:
