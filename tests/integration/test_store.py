@@ -150,7 +150,9 @@ def test_what_locks_need_stays(own: Project) -> None:
     dry = own.must("store", "gc", "--older-than", "0", "--dry-run", "--json").json
     assert _files(own.store) == files
     done = own.must("store", "gc", "--older-than", "0", "--verbose")
-    text = r"^removed +2 wheels +[\d.]+ kB\n +\d+ os packages +\d+ MB\n +4 layers +\d+ MB\n +\d bytecode +[\d.]+ [kM]B\n"
+    text = (
+        r"^removed +2 wheels +[\d.]+ kB\n +\d+ os packages +\d+ MB\n +4 layers +\d+ MB\n +\d bytecode +[\d.]+ [kM]B\n"
+    )
     assert re.search(text, done.out, re.M), done.out
     assert re.search(r"^gc +\d+ MB freed  [\d.]+ [kM]?B left, 0 B of it needed by locks +[\d.]+ s$", done.out, re.M), (
         done.out
