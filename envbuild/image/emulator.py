@@ -56,7 +56,7 @@ def unpack_emulator(package: OsPackage, path: Path, machine: str, folder: Path) 
 
 
 def mark_emulator(program: Path) -> None:
-    """Mark an emulator of the very machine that it runs on: its own file is to be told from the programs it starts.
+    """Mark an emulator of the very machine that it runs on: its file must be distinguished from the programs it starts.
 
     Args:
         program: as ``unpack_emulator`` wrote it; one byte of its head is replaced, which nothing reads.

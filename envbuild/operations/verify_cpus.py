@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEAST, FACTOR = 600.0, 200.0
 """Seconds that an emulated run may take at least, and times that it may take what one on the machine's own CPU took."""
 _AGAIN = 3
-"""Further runs on a CPU that gave another result, so that chance is told from the CPU."""
+"""Further runs on a CPU that gave another result, so that chance is distinguished from the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

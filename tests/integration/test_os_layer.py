@@ -47,6 +47,16 @@ def test_two_builds_are_one_layer(tmp_path: Path, release: str, python: str) -> 
     _check_layer(tmp_path / "1" / "os.tar", python)
 
 
+def test_two_builds_of_what_debian_11_locks_have_are_one_layer(tmp_path: Path) -> None:
+    """Without its own Python, since such locks have a standalone one."""
+    system = real_os("debian-11", "libstdc++6", "ca-certificates", "passwd")
+    assert not any(package.name.startswith("python3") for package in system.packages)
+    first = _build(system, tmp_path / "1", {"TZ": "Pacific/Kiritimati", "LC_ALL": "C"}, 0o022)
+    backwards = msgspec.structs.replace(system, packages=system.packages[::-1])
+    changed = {"TZ": "America/St_Johns", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path), "PYTHONHASHSEED": "7"}
+    assert _build(backwards, tmp_path / "2", changed, 0o077) == first
+
+
 def test_a_failing_package_is_named(tmp_path: Path) -> None:
     """A maintainer script that fails is an error with its package and its output, and no layer."""
     with pytest.raises(BuildError) as caught:
