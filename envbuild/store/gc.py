@@ -20,7 +20,7 @@ from envbuild.core.digest import SHA256
 from envbuild.core.fs import ELSEWHERE, remove_dead, remove_dead_folder
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
-from envbuild.store.inventory import StoreEntry
+from envbuild.store.inventory import INDEXES, StoreEntry
 from envbuild.store.leases import collecting
 from envbuild.store.objects import REFUSED, Store
 from envbuild.store.roots import DAY, FOLDER, Root
@@ -31,6 +31,8 @@ _BEING_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}\.tmp")
 _FOLDER_BEING_WRITTEN = re.compile(r"\.(index|contents)-[a-z0-9_]{8}")
 _ENTRY_BEING_WRITTEN = re.compile(r"\.[0-9a-f]{64}\.json\.[a-z0-9_]{8}\.tmp")
 """Names that envbuild itself gives: nothing else is ever removed."""
+_OTHERS = frozenset({"runs", "steps"})
+"""Kinds whose folders belong to running programs."""
 _BATCH = 256
 """Entries moved away while others wait; moving takes microseconds each, whatever the size."""
 _NOTES = frozenset({"notes", "indexes", "parts"})
@@ -128,13 +130,13 @@ def sweep(store: Store) -> int:
         for lock in sorted(path for path in kind.glob(".*.lock") if SHA256.fullmatch(path.name[1:-5])):
             freed += _sweep_half(lock.with_name(f"{lock.name[:-5]}.tmp"), lock)
     temporary = [path for path in (store.root / FOLDER).glob(".*.tmp") if _ENTRY_BEING_WRITTEN.fullmatch(path.name)]
-    temporary += [path for path in (store.root / "derived").rglob(".*.tmp") if _BEING_WRITTEN.fullmatch(path.name)]
     temporary += [path for path in store.root.glob(".*.tmp") if _BEING_WRITTEN.fullmatch(path.name)]
-    freed += sum(remove_dead(path) for path in temporary)
-    for path in (store.root / "derived").rglob(".*"):
-        if _FOLDER_BEING_WRITTEN.fullmatch(path.name):
+    for path in _written_below(store.root / "derived"):
+        if _BEING_WRITTEN.fullmatch(path.name):
+            temporary.append(path)
+        elif _FOLDER_BEING_WRITTEN.fullmatch(path.name):
             remove_dead_folder(path)
-    return freed
+    return freed + sum(remove_dead(path) for path in temporary)
 
 
 def size_of(path: Path) -> int:
@@ -149,6 +151,20 @@ def size_of(path: Path) -> int:
 def _about(entry: StoreEntry) -> str:
     """Return the object that a note or part is about."""
     return Path(entry.name).name.removesuffix(".json")
+
+
+def _written_below(derived: Path) -> Iterator[Path]:
+    """Give all paths in the folders of derived things that envbuild itself writes files to.
+
+    What is in the tree of a layer or of a run is the image's or the program's own, whatever its name, and may go
+    while it is read.
+    """
+    for folder, names, files in os.walk(derived):  # passes over what goes meanwhile
+        path = Path(folder)
+        yield from (path / name for name in (*names, *files))
+        parts = path.relative_to(derived).parts
+        if parts and (parts[0] in _OTHERS or (len(parts) > 1 and parts[0] not in INDEXES)):
+            names.clear()
 
 
 def _take(entry: StoreEntry, trash: Path) -> bool:

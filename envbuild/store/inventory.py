@@ -44,7 +44,7 @@ _DERIVED: Mapping[str, Kind] = {
     "interpreters": "bytecode",
     "emulators": "bytecode",
 }
-_INDEXES = ("debian", "python")
+INDEXES = ("debian", "python")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{62}")
 _BEGINNINGS: Mapping[bytes, Kind] = {b"PK\x03\x04": "wheels", b"!<arch>\n": "os packages"}
@@ -120,7 +120,7 @@ def _kind_by_content(path: str) -> Kind:
 def _derived(store: Store) -> Iterator[StoreEntry]:
     """Folders that ``Store.derive`` made; what is not one of them is an index or a note."""
     for folder in _entries(store.root / "derived"):
-        if folder.name in _INDEXES or any(note.startswith(folder.name) for note in NOTES):
+        if folder.name in INDEXES or any(note.startswith(folder.name) for note in NOTES):
             continue
         for entry in _entries(folder.path):
             if SHA256.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -145,7 +145,7 @@ def _notes(store: Store) -> Iterator[StoreEntry]:
 
 def _indexes(store: Store) -> Iterator[StoreEntry]:
     """Answers of package indexes; the latest of reading and writing counts as use."""
-    for place in _INDEXES:
+    for place in INDEXES:
         for file in _files(store.root / "derived" / place):
             name = str(Path(file.path).relative_to(store.root / "derived"))
             yield StoreEntry(kind="indexes", name=name, path=file.path, size=file.size, used=file.used)

@@ -267,6 +267,44 @@ def test_what_killed_commands_left_is_swept(store: Store) -> None:
     assert [path.name for path in store.cache_dir("python").iterdir()] == ["y"]
 
 
+def test_files_of_images_and_programs_are_not_swept(store: Store) -> None:
+    """One in the tree of a layer or of a run stays, though its name is like those that envbuild gives."""
+    names = (
+        f"trees/{sha256_bytes(b'layer')}/tree/etc",
+        f"linked/{sha256_bytes(b'image')}/tree/tmp",
+        "runs/run-1",
+        "runs/run-1/upper",
+    )
+    files = [
+        store.root / "derived" / name / file
+        for name in names
+        for file in (".cfg.aaaaaaaa.tmp", ".index-aaaaaaaa/.owned")
+    ]
+    left = store.root / "derived/trees" / sha256_bytes(b"layer") / ".tree.json.aaaaaaaa.tmp"
+    for file in (*files, left):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"abc")
+    assert sweep(store) == 3
+    assert [file for file in (*files, left) if not file.exists()] == [left]
+
+
+def test_what_goes_while_it_is_swept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that another command removes after it was listed is passed over."""
+    gone = store.cache_dir("debian") / "lists"
+    gone.mkdir()
+
+    def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for found in listed(folder):
+            if found[0] == str(gone.parent):
+                gone.rmdir()
+            yield found
+
+    listed = os.walk
+    monkeypatch.setattr(os, "walk", walk)
+    assert sweep(store) == 0
+    assert not gone.exists()
+
+
 def test_two_collections_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A collection that ends, and takes the emptied folder away, does not disturb one that is at work."""
     monkeypatch.setattr(gc, "_BATCH", 1)
