@@ -1,4 +1,6 @@
-"""A job for Kubernetes as values for YAML: a Job (several ranks: indexed, with a Service), JobSet or TrainJob. Pure.
+"""A job for Kubernetes as YAML: a Job (several ranks: indexed, with a Service), JobSet or TrainJob. Pure.
+
+What it consists of is in ``templates/kubernetes``; here are the values, all checked or written as YAML writes them.
 
 Sources: https://kubernetes.io/docs/concepts/workloads/controllers/job/ (indexed completion, pod failure policy),
 https://jobset.sigs.k8s.io/docs/reference/ (host names of pods, failure policy), https://www.kubeflow.org/docs/components/trainer/
@@ -8,13 +10,18 @@ https://github.com/NVIDIA/gpu-feature-discovery (labels of nodes).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
+
+import jinja2
 
 from envbuild.cluster import kubernetes_claims
 from envbuild.cluster.kubernetes_claims import Device
+from envbuild.core.package_data import template_dir
 from envbuild.errors import UsageError
 
 REFUSED = 78
@@ -24,7 +31,6 @@ LOCK_FOLDER = "/etc/envbuild/lock"
 LARGEST_LOCK = 1_000_000
 """Bytes; Kubernetes takes 1 MiB for all of a ConfigMap."""
 _PORT = 29500
-_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,50}[a-z0-9])?")
 _LONGEST = {"job": 52, "jobset": 44, "trainjob": 44}
 """Letters of a name: those of pods may have 63, and the kinds add ``-NUMBER-abcde`` or ``-train-0-NUMBER-abcde``."""
@@ -33,7 +39,6 @@ _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _CONTAINER, _TRAINER_NODE = "train", "node"
 _MOST_RANKS = 10_000
 
-Values = dict[str, Any]
 Kind = Literal["job", "jobset", "trainjob"]
 
 
@@ -101,8 +106,8 @@ def named(pods: Pods, lock: str) -> Pods:
     return replace(pods, name=name[: _LONGEST[pods.kind]].rstrip("-"))
 
 
-def manifest(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[str, str]) -> tuple[Values, ...]:
-    """Return the objects of a job.
+def manifest(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return the objects of a job as YAML, from ``templates/kubernetes``.
 
     Args:
         pods: checked here.
@@ -116,185 +121,86 @@ def manifest(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapp
     _check(pods)
     if pods.claims and not needs.devices:
         raise UsageError("--dra: the lock asks for no GPU", "leave --dra out")
-    template = _job_spec(pods, needs, command, environment)
-    objects = {"job": _job, "jobset": _jobset, "trainjob": _trainjob}[pods.kind](pods, template)
-    if pods.lock is not None:
-        objects = _config_map(pods, pods.lock), *objects
-    if not pods.claims:
-        return objects
-    return kubernetes_claims.claim_template(_metadata(pods, _claims(pods)), needs.devices), *objects
-
-
-def _metadata(pods: Pods, name: str = "") -> Values:
-    return {"name": name or pods.name, **({"namespace": pods.namespace} if pods.namespace else {})}
-
-
-def _config_map(pods: Pods, lock: LockText) -> Values:
-    """Return the lock as an object that nobody can change; another lock has another name."""
-    metadata = _metadata(pods, _config_name(pods, lock)) | {"labels": _labels(pods)}
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "immutable": True,
-        "data": {lock.file: lock.text},
-    }
-
-
-def _config_name(pods: Pods, lock: LockText) -> str:
-    return f"{pods.name}-lock-{lock.sha256[:12]}"
-
-
-def _labels(pods: Pods) -> Values:
-    return {"app.kubernetes.io/name": pods.name, "app.kubernetes.io/managed-by": "envbuild"}
-
-
-def _claims(pods: Pods) -> str:
-    return f"{pods.name}-{kubernetes_claims.NAME}"
-
-
-def _job_spec(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[str, str]) -> Values:
-    several = pods.ranks > 1
-    spec: Values = {
-        "backoffLimit": 0 if several else 3,
-        "podFailurePolicy": {"rules": _rules(several, _container_name(pods))},
-        "template": {"metadata": {"labels": _labels(pods)}, "spec": _pod(pods, needs, command, environment)},
-    }
-    if several:
-        spec |= {"completions": pods.ranks, "parallelism": pods.ranks, "completionMode": "Indexed"}
-    return spec
-
-
-def _job(pods: Pods, spec: Values) -> tuple[Values, ...]:
-    """Return a Job; for several ranks with the headless Service that gives each a name."""
-    metadata, labels = _metadata(pods), _labels(pods)
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata | {"labels": labels}, "spec": spec}
-    if pods.ranks == 1:
-        return (job,)
-    ports = [{"name": "master", "port": _PORT}]
-    service = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service}, job
-
-
-def _jobset(pods: Pods, spec: Values) -> tuple[Values, ...]:
-    """Return a JobSet of one Indexed Job; its controller makes the Service."""
-    metadata = _metadata(pods) | {"labels": _labels(pods)}
-    return (
-        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": _set(pods, spec)},
-    )
-
-
-def _set(pods: Pods, spec: Values, labels: Values | None = None) -> Values:
-    template: Values = {"spec": spec}
-    if labels:
-        template = {"metadata": {"labels": labels}} | template
-    return {
-        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
-        "failurePolicy": {"maxRestarts": 0},
-        "replicatedJobs": [{"name": _container_name(pods), "replicas": 1, "template": template}],
-    }
-
-
-def _trainjob(pods: Pods, spec: Values) -> tuple[Values, ...]:
-    """Return a TrainJob and the TrainingRuntime that its pods come from.
-
-    The runtime is of no framework: Trainer's torch runtime would start the program by torchrun, past the guard.
-    """
-    metadata = _metadata(pods) | {"labels": _labels(pods)}
-    jobs = _set(pods, spec, {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"})
-    runtime = {"mlPolicy": {"numNodes": pods.ranks}, "template": {"spec": jobs}}
-    reference = {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": pods.name}
-    job = {"runtimeRef": reference, "trainer": {"numNodes": pods.ranks}}
-    version = "trainer.kubeflow.org/v1alpha1"
-    return (
-        {"apiVersion": version, "kind": "TrainingRuntime", "metadata": metadata, "spec": runtime},
-        {"apiVersion": version, "kind": "TrainJob", "metadata": metadata, "spec": job},
-    )
-
-
-def _container_name(pods: Pods) -> str:
-    """Return the name of job and container, which Trainer finds its own by."""
-    return _TRAINER_NODE if pods.kind == "trainjob" else _CONTAINER
-
-
-def _first(pods: Pods) -> str:
-    """Return the host name of the first rank."""
-    return f"{pods.name}-0" if pods.kind == "job" else f"{pods.name}-{_container_name(pods)}-0-0"
-
-
-def _rules(several: bool, container: str) -> list[Values]:
-    """Return when a failed pod ends the job: the guard's refusal always; a pod that was evicted alone tries again."""
-    refused = {"containerName": container, "operator": "In", "values": [REFUSED]}
-    rules: list[Values] = [{"action": "FailJob", "onExitCodes": refused}]
-    if not several:  # the others of a job could not go on with a new one
-        rules.append({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
-    return rules
-
-
-def _pod(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[str, str]) -> Values:
-    selector = {"kubernetes.io/os": "linux", "kubernetes.io/arch": needs.architecture}
-    if needs.model and not pods.claims:
-        selector["nvidia.com/gpu.product"] = _product(needs.model)
-    claim: Values = {"persistentVolumeClaim": {"claimName": pods.claim}} if pods.claim else {"emptyDir": {}}
-    volumes: list[Values] = [
-        {"name": "workspace", **claim},
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": pods.shared_memory}},
-        {"name": "verdict", "emptyDir": {}},
-        {"name": "home", "emptyDir": {}},
-    ]
-    if pods.lock is not None:
-        volumes.append({"name": "lock", "configMap": {"name": _config_name(pods, pods.lock)}})
-    return {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        **({"subdomain": pods.name} if pods.ranks > 1 and pods.kind == "job" else {}),
-        "nodeSelector": selector,
-        "containers": [_container(pods, needs, command, environment)],
-        "volumes": volumes,
-        **({"resourceClaims": [_claim(pods)]} if pods.claims else {}),
-    }
-
-
-def _claim(pods: Pods) -> Values:
-    return {"name": kubernetes_claims.NAME, "resourceClaimTemplateName": _claims(pods)}
-
-
-def _container(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[str, str]) -> Values:
-    wanted = {"cpu": str(needs.cpus), **({"memory": pods.memory} if pods.memory else {})}
-    if needs.gpus and not pods.claims:
-        wanted[f"nvidia.com/mig-{needs.mig}" if needs.mig else "nvidia.com/gpu"] = str(needs.gpus)
-    variables: list[Values] = [{"name": name, "value": value} for name, value in environment.items()]
-    if pods.ranks > 1:
-        ranks = {
-            "WORLD_SIZE": str(pods.ranks),
-            "LOCAL_RANK": "0",
-            "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": f"{_first(pods)}.{pods.name}",
-            "MASTER_PORT": str(_PORT),
-        }
-        variables.append({"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
-        variables += [{"name": name, "value": value} for name, value in ranks.items()]
-    mounts = {"workspace": "/workspace", "shared-memory": "/dev/shm", "verdict": "/run/envbuild", "home": "/tmp/home"}  # noqa: S108
-    mounted: list[Values] = [{"name": name, "mountPath": path} for name, path in mounts.items()]
-    if pods.lock is not None:
-        mounted.append({"name": "lock", "mountPath": LOCK_FOLDER, "readOnly": True})
-    claims = {"claims": [{"name": kubernetes_claims.NAME}]} if pods.claims else {}
-    return {
-        "name": _container_name(pods),
-        "image": pods.image,
+    engine = _engine()
+    values = {
+        "pods": pods,
+        "needs": needs,
+        "names": _names(pods),
+        "product": _product(needs.model) if needs.model and not pods.claims else "",
+        "requests": kubernetes_claims.requests(needs.devices) if pods.claims else (),
         # Kubernetes replaces $(NAME) in arguments; $$( is how it writes $( itself.
-        "args": [word.replace("$(", "$$(") for word in command],
-        "workingDir": "/workspace",
-        "env": variables,
-        "resources": {"requests": wanted, "limits": wanted, **claims},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "volumeMounts": mounted,
+        "words": [word.replace("$(", "$$(") for word in command],
+        "environment": list(environment.items()),
+        "port": _PORT,
+        "refused": REFUSED,
+        "lock_folder": LOCK_FOLDER,
     }
+    return "---\n".join(engine.get_template(f"{name}.yaml.j2").render(values) for name in _objects(pods))
+
+
+def _objects(pods: Pods) -> list[str]:
+    """Return the templates of a job's objects, in the order in which Kubernetes needs them."""
+    first = [*(["claims"] if pods.claims else []), *(["config-map"] if pods.lock is not None else [])]
+    if pods.kind == "trainjob":
+        return [*first, "training-runtime", "trainjob"]
+    if pods.kind == "job" and pods.ranks > 1:  # a JobSet's controller makes the Service
+        return [*first, "service", "job"]
+    return [*first, pods.kind]
+
+
+def _names(pods: Pods) -> dict[str, str]:
+    """Return the names that objects know each other by."""
+    container = (
+        _TRAINER_NODE if pods.kind == "trainjob" else _CONTAINER
+    )  # Trainer finds its own job and container by it
+    first = f"{pods.name}-0" if pods.kind == "job" else f"{pods.name}-{container}-0-0"
+    return {
+        "container": container,
+        "first": f"{first}.{pods.name}",
+        "claim": kubernetes_claims.NAME,
+        "claims": f"{pods.name}-{kubernetes_claims.NAME}",
+        "lock": f"{pods.name}-lock-{pods.lock.sha256[:12]}" if pods.lock is not None else "",
+    }
+
+
+def _engine() -> jinja2.Environment:
+    engine = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_dir() / "kubernetes"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - YAML; each value is written by ``scalar``, or is one of this module's
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.filters |= {"scalar": _scalar, "block": _block}
+    return engine
+
+
+def _scalar(text: str) -> str:
+    """Return a text as one line of YAML that reads as this text: plain where that is possible, else in quotes."""
+    import yaml
+
+    for style in (None, "'", '"'):
+        written = str(yaml.safe_dump(text, default_style=style, width=math.inf, allow_unicode=True))
+        line = written.removesuffix("\n").removesuffix("\n...")
+        if "\n" not in line:
+            break
+    return line
+
+
+def _block(text: str, indent: int) -> str:
+    """Return a text of several lines as a block of YAML at a depth, or in quotes where a block would not keep it."""
+    import yaml
+
+    spaces = " " * indent
+    block = "\n".join(["|", *(f"{spaces}{line}" if line else "" for line in text.removesuffix("\n").split("\n"))])
+    with suppress(yaml.YAMLError):
+        printable = text.strip() and all(
+            line.isprintable() for line in text.split("\n")
+        )  # readers of YAML differ in what they keep
+        if printable and yaml.safe_load(f"x: {block}\n") == {"x": text}:
+            return block
+    return _scalar(text)
 
 
 def _product(model: str) -> str:

@@ -1,4 +1,4 @@
-"""GPUs by Dynamic Resource Allocation: a ResourceClaimTemplate whose selectors state what the lock does. Pure.
+"""GPUs by Dynamic Resource Allocation: the selectors of a claim, which state what the lock does. Pure.
 
 Sources: https://kubernetes.io/docs/reference/using-api/cel/ (``semver``, ``compareTo``, ``major``), and the attributes
 that NVIDIA's driver publishes for GPUs and MIG devices (NVIDIA/k8s-dra-driver-gpu, cmd/gpu-kubelet-plugin). The number
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from envbuild.errors import UsageError
 
@@ -38,29 +37,41 @@ class Device:
     driver: tuple[str, str] = ("", "any")
 
 
-def claim_template(metadata: dict[str, Any], devices: Sequence[Device]) -> dict[str, Any]:
-    """Return the template from which each pod's claim is made (Kubernetes 1.34 or newer).
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What a pod's claim asks of the driver for one kind of GPU.
 
-    Args:
-        metadata: name and namespace of the template.
-        devices: the kinds of GPUs, each a request of its own.
+    Attributes:
+        name: within the claim.
+        device_class: of NVIDIA's driver: whole GPUs or slices.
+        count: how many.
+        expression: condition in CEL that each has to fulfil; empty: none.
+    """
+
+    name: str
+    device_class: str
+    count: int
+    expression: str
+
+
+def requests(devices: Sequence[Device]) -> tuple[Request, ...]:
+    """Return the requests of each pod's claim, one for each kind of GPU.
 
     Raises:
         UsageError: a model has letters that no selector may have.
     """
-    requests = [
-        {"name": f"gpu-{place}" if len(devices) > 1 else "gpu", "exactly": _request(device)}
+    return tuple(
+        Request(
+            name=f"gpu-{place}" if len(devices) > 1 else "gpu",
+            device_class="mig.nvidia.com" if device.mig else "gpu.nvidia.com",
+            count=device.count,
+            expression=" && ".join(_conditions(device)),
+        )
         for place, device in enumerate(devices)
-    ]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": metadata,
-        "spec": {"spec": {"devices": {"requests": requests}}},
-    }
+    )
 
 
-def _request(device: Device) -> dict[str, Any]:
+def _conditions(device: Device) -> list[str]:
     conditions = []
     if device.model:
         if not _MODEL.fullmatch(device.model):
@@ -71,15 +82,7 @@ def _request(device: Device) -> dict[str, Any]:
     if device.mig:
         conditions.append(f"{_ATTRIBUTES}.profile == '{device.mig}'")
     conditions += _compared("cudaComputeCapability", *device.capability)
-    conditions += _compared("driverVersion", *device.driver)
-    request: dict[str, Any] = {
-        "deviceClassName": "mig.nvidia.com" if device.mig else "gpu.nvidia.com",
-        "allocationMode": "ExactCount",
-        "count": device.count,
-    }
-    if conditions:
-        request["selectors"] = [{"cel": {"expression": " && ".join(conditions)}}]
-    return request
+    return conditions + _compared("driverVersion", *device.driver)
 
 
 def _compared(attribute: str, version: str, policy: str) -> list[str]:

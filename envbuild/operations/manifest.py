@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,8 +32,6 @@ def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None, *
         UsageError: a value does not fit, there is no program, or the image is not named by its digest.
         LockError: there is no lock, it is invalid, or it is stale.
     """
-    import yaml
-
     if not command:
         raise UsageError("manifest: there is no program", "envbuild manifest kubernetes --image REF@sha256:… train.py")
     if not parse_reference(pods.image).digest:
@@ -53,10 +50,8 @@ def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None, *
     environment = {"HOME": HOME, "USER": USER, "LOGNAME": USER}
     if DATE not in loaded.environment:
         environment[DATE] = "315532800"
-    objects = kubernetes.manifest(pods, _needs(loaded), words, environment)
     head = f"# Written by envbuild manifest from {loaded.file_name}.\n"
-    written = json.loads(json.dumps(objects))  # equal parts apart: YAML would write them as anchors
-    return head + str(yaml.safe_dump_all(written, sort_keys=False, width=1000, allow_unicode=True))
+    return head + kubernetes.manifest(pods, _needs(loaded), words, environment)
 
 
 def _needs(lock: Lock) -> kubernetes.Needs:

@@ -71,10 +71,10 @@ Renderers import values and the results of use cases; no console, since they ret
 ONLY: dict[str, str | tuple[str, ...]] = {
     "docker": ("engine.docker.", "registry.credentials"),
     "requests": "engine.docker.",
-    "jinja2": ("image.dockerfile", "reports.page", "cluster.batch"),
+    "jinja2": ("image.dockerfile", "reports.page", "cluster.batch", "cluster.kubernetes"),
     "markupsafe": "reports.page",
     "pygal": "reports.chart",
-    "yaml": ("spec.yaml", "engine.local.gpus", "operations.manifest"),
+    "yaml": ("spec.yaml", "engine.local.gpus", "cluster.kubernetes"),
     "typer": "cli.",
     "rich": "cli.",
     "pysequoia": "resolve.debian.",

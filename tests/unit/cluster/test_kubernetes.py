@@ -34,6 +34,11 @@ def written(folder: Path, pods: Pods, hardware: Hardware = NO_GPU, *, config_map
     return kubernetes_manifest(COMMAND, pods, path, config_map=config_map)
 
 
+def objects(pods: Pods, needs: Needs) -> list[Any]:
+    """Those of a job, as YAML is read."""
+    return list(yaml.safe_load_all(manifest(pods, needs, ("a",), {})))
+
+
 RANKS = Pods(name="big", image=IMAGE, ranks=4, claim="data", namespace="ml", memory="64Gi", shared_memory="8Gi")
 MANIFESTS = {
     "job": Pods(name="", image=IMAGE),
@@ -74,6 +79,28 @@ def test_the_lock_is_a_config_map_if_asked(pods: Pods, tmp_path: Path) -> None:
     assert "mountPath: /etc/envbuild/lock\n" in text
 
 
+ALSO_BLOCKS = (
+    "a = 1\n\n[b]\nc = 'it''s'\n", "a \nb\n", "ü\U0001f600\n", "---\n", "...\na\n", "# a\n",
+    "{{ pods }}\n{% raw %}\n", "x: |\n  y\n",
+)  # fmt: skip
+QUOTED = ("a", "", "\n", "a\n\n", " a\n", "\ta\n", "a\rb\n", "a\r\nb\n", "\x7f\n", "\x85\n", "\u2028\n", "\ufeffa\n")
+
+
+@pytest.mark.parametrize("text", [*ALSO_BLOCKS, *QUOTED])
+def test_texts_arrive_as_they_are(text: str) -> None:
+    """In a ConfigMap, as a block where that keeps them; as an argument and a variable, on one line."""
+    lock = LockText(file="pylock.t.toml", text=text, sha256="a" * 64)
+    pods = Pods(name="a", image=IMAGE, ranks=2, kind="trainjob", lock=lock)
+    written = manifest(pods, Needs(architecture="amd64", cpus=1), ("a", text), {"V": text})
+    config, runtime, _ = yaml.safe_load_all(written)
+    assert config["data"] == {"pylock.t.toml": text}
+    (jobs,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    (container,) = jobs["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["a", text]
+    assert container["env"][0] == {"name": "V", "value": text}
+    assert ("pylock.t.toml: |\n" in written) == (text in ALSO_BLOCKS)
+
+
 def test_a_lock_too_large_for_a_config_map_is_refused() -> None:
     """Kubernetes would refuse it later."""
     text = LockText(file="pylock.t.toml", text="x" * 1_000_001, sha256="a" * 64)
@@ -92,7 +119,7 @@ def test_arguments_arrive_as_they_were_typed(tmp_path: Path) -> None:
 def test_a_refusal_is_not_tried_again() -> None:
     """Exit code 78 fails the job; the rule names the container that there is."""
     for ranks in (1, 3):
-        *_, job = manifest(Pods(name="a", image=IMAGE, ranks=ranks), Needs(architecture="amd64", cpus=1), ("a",), {})
+        *_, job = objects(Pods(name="a", image=IMAGE, ranks=ranks), Needs(architecture="amd64", cpus=1))
         rule = job["spec"]["podFailurePolicy"]["rules"][0]
         (container,) = job["spec"]["template"]["spec"]["containers"]
         assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [78])
@@ -103,13 +130,13 @@ def test_a_refusal_is_not_tried_again() -> None:
 def test_gpus_come_from_the_lock() -> None:
     """Whole GPUs with the label of their model, slices as the resource of their profile."""
     needs = Needs(architecture="arm64", cpus=1, gpus=2, model="NVIDIA H100 80GB HBM3")
-    (job,) = manifest(Pods(name="a", image=IMAGE), needs, ("a",), {})
+    (job,) = objects(Pods(name="a", image=IMAGE), needs)
     pod = job["spec"]["template"]["spec"]
     assert pod["nodeSelector"]["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
     assert pod["nodeSelector"]["kubernetes.io/arch"] == "arm64"
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
     needs = Needs(architecture="amd64", cpus=1, gpus=1, mig="3g.40gb")
-    (job,) = manifest(Pods(name="a", image=IMAGE), needs, ("a",), {})
+    (job,) = objects(Pods(name="a", image=IMAGE), needs)
     limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert limits == {"cpu": "1", "nvidia.com/mig-3g.40gb": "1"}
 
