@@ -129,7 +129,7 @@ class TreeStepRunner(Protocol):
         """Run the step and give its result; what is left of it is gone on exit from the context.
 
         Raises:
-            BuildError: the command failed; the message holds the end of its output.
+            BuildError: the command failed, the message holds the end of its output; or the disk is full.
             EngineError: the kernel refused.
         """
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,13 +59,16 @@ def with_names_of(record: Record, renamed: Mapping[str, str]) -> Record:
 
 def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, Side]:
     """Return two runs with the contents of files whose bytes differ, as far as both files are still there."""
+    from envbuild.verification.files import masks_of
+
     theirs = {renamed.get(output.path, output.path): output for output in b.record.outputs}
     found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    masks = [cache(partial(masks_of, side.record)) for side in (a, b)]
     for mine in a.record.outputs:
         other = theirs.get(mine.path)
         if other is None or mine.sha256 == other.sha256 or (mine.canonical and other.canonical):
             continue
-        digests = [_canonical(side, output) for side, output in ((a, mine), (b, other))]
+        digests = [_canonical(side, output, of) for side, output, of in ((a, mine, masks[0]), (b, other, masks[1]))]
         if all(digests):
             found[0][mine.path], found[1][other.path] = digests
     return noted(a, found[0]), noted(b, found[1])
@@ -85,11 +89,10 @@ def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
     return msgspec.structs.replace(record, outputs=outputs) if table else record
 
 
-def _canonical(side: Side, output: Output) -> str:
+def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
     """Return the digest of a file's content; empty if it is not there any more, or of no format that is opened."""
     from envbuild.verification.content import read
     from envbuild.verification.content.canonical import FILE
-    from envbuild.verification.files import masks_of
 
     if output.canonical:
         return output.canonical
@@ -99,6 +102,6 @@ def _canonical(side: Side, output: Output) -> str:
             continue
         data = read_foreign(file, FILE)
         if data is not None and sha256_bytes(data) == output.sha256:
-            content = read(data, masks_of(side.record))
+            content = read(data, masks())
             return content.digest if content is not None else ""
     return ""

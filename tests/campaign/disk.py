@@ -62,7 +62,10 @@ def campaign(
         for number in range(count):
             if time.monotonic() > deadline:
                 break
+            known = len(tally.faults)
             _round(subject, root, disk, rng, tally)
+            for fault in tally.faults[known:]:
+                report(fault)
             report(f"{number + 1:4} of {count}  {sum(tally.refused.values())} refused, {len(tally.faults)} faults")
     finally:
         subprocess.run(["umount", disk], check=True)

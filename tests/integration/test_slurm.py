@@ -130,13 +130,32 @@ def test_a_job_that_is_started_again_says_so(project: Project, cluster: dict[str
     until((project.folder / "started").exists)
     job = until(lambda: _jobs(cluster))[0]
     _control(cluster, "requeue", job)
-    until(lambda: "JobState=PENDING" in _control(cluster, "show", "job", job, "--oneliner"))
+    until(lambda: _pending(cluster, job))
     until(lambda: _started(cluster, job))
     done = finish(process)
     assert (done.code, "went on" in done.out) == (0, True), done
     newest = records(project)[0]
     assert newest["rank"]["restarts"] == 1
     assert "started again, 1 time before" in project.must("show", newest["id"]).out
+
+
+def test_a_job_that_another_one_preempts_goes_on_later(project: Project, cluster: dict[str, str]) -> None:
+    """A job of a partition that comes first takes its node; it is started again, and its record says so."""
+    project.write("t.py", AGAIN)
+    process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
+    until((project.folder / "started").exists)
+    job = until(lambda: _jobs(cluster))[0]
+    urgent = ["sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600"]
+    other = subprocess.run(urgent, env=_environ(cluster), capture_output=True, text=True, check=True).stdout.strip()
+    until(lambda: _jobs(cluster) == [other])
+    assert "Restarts=1" in until(lambda: _pending(cluster, job))
+    subprocess.run(["scancel", other], env=_environ(cluster), check=True)
+    # Slurm waits two minutes, or the end of the first start may reach the second one's step, which has the same number.
+    until(lambda: "COMPLETING" not in _control(cluster, "show", "node", "--oneliner"))
+    until(lambda: _started(cluster, job))
+    done = finish(process)
+    assert (done.code, "went on" in done.out) == (0, True), done
+    assert records(project)[0]["rank"]["restarts"] == 1
 
 
 def test_a_cancelled_job_ends_the_wait(project: Project, cluster: dict[str, str]) -> None:
@@ -167,10 +186,16 @@ def _jobs(cluster: dict[str, str]) -> list[str]:
     return done.stdout.split()
 
 
+def _pending(cluster: dict[str, str], job: str) -> str:
+    """What Slurm knows of a job that waits; empty if it does not."""
+    found = _control(cluster, "show", "job", job, "--oneliner")
+    return found if "JobState=PENDING" in found else ""
+
+
 def _started(cluster: dict[str, str], job: str) -> bool:
-    """Ask Slurm not to wait two minutes before it starts a job again; whether it has."""
+    """Ask Slurm not to wait two minutes before it starts a job again; whether it has, and may have ended."""
     _control(cluster, "update", f"JobId={job}", "StartTime=now")
-    return job in _jobs(cluster)
+    return not _pending(cluster, job)
 
 
 def verified(project: Project, cluster: Cluster, *words: str, code: int) -> dict[str, Any]:

@@ -50,10 +50,13 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
 ReturnToService=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SlurmdParameters=config_overrides
 NodeName=node1 NodeAddr={network}.1 CPUs={cpus} State=UNKNOWN
 NodeName=node2 NodeAddr={network}.2 CPUs={cpus} State=UNKNOWN
-PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES PriorityTier=1
+PartitionName=urgent Nodes=node1,node2 MaxTime=INFINITE State=UP PriorityTier=10
 """
 _START = """\
 set -e

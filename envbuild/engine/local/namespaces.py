@@ -401,7 +401,7 @@ def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | Engin
     return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 
 
-def _refused(answer: Mapping[str, Any]) -> EngineError:
+def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
     """Describe what the kernel refused."""
     reason = int(answer["reason"])
     if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
@@ -425,10 +425,12 @@ _NATIVE = (
 )
 
 
-def _no_space(text: str) -> EngineError:
-    return EngineError(
-        f"cannot run a build step: {text}: no space left",
-        "make room, or choose another disk: export ENVBUILD_STORE=FOLDER",
+def _no_space(text: str) -> BuildError:
+    """Report what found the disk full, which is that of the store."""
+    said = text.strip()
+    what = said if "no space left" in said.lower() else f"{said}: no space left on device"
+    return BuildError(
+        f"cannot run a build step: {what}", "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
     )
 
 
