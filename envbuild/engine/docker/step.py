@@ -37,7 +37,8 @@ _YOUNG = 60
 report whole seconds, so that the newest of several bases is not known."""
 _ABANDONED = 24 * 3600
 """Seconds after which a step's container belongs to a build that was killed, if its mark has no time."""
-_TAIL = 16 << 10
+_TAIL, _LINE = 16 << 10, 1 << 10
+_FULL = b"no space left on device"
 """Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
 _ENDED_EARLY = "passing bulk input to subprocess"
@@ -217,21 +218,27 @@ def _execute(client: docker.APIClient, container: str, step: Step) -> None:
     with engine_errors("run the step"):
         output = client.attach(container, stream=True)
         client.start(container)
-        tail = b""
+        tail = full = b""
         for chunk in output:
+            full = full or _line_with(_FULL, tail[-_LINE:] + chunk)
             tail = (tail + chunk)[-_TAIL:]
         code = int(client.wait(container)["StatusCode"])
     if code == 0:
         return
     text = tail.decode(errors="replace").strip() or "(it printed nothing)"
-    if "no space left on device" in text.lower():
-        raise engine_refused("run the step", text.splitlines()[-1])
+    if full:  # dpkg goes on after that, and prints more than is kept
+        raise engine_refused("run the step", full.decode(errors="replace"))
     if "exec format error" in text.lower():
         from envbuild.engine.docker.limits import foreign
 
         raise foreign(str(client.version().get("Arch", "")))
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
     raise BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
+
+
+def _line_with(word: bytes, text: bytes) -> bytes:
+    """Return the first line that has a word in small letters; empty if there is none."""
+    return next((line for line in text.splitlines() if word in line.lower()), b"")
 
 
 class ChunkReader(RawIOBase):

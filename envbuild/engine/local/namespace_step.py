@@ -68,7 +68,8 @@ _READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _HIDDEN = ("kcore", "keys", "timer_list", "acpi", "scsi", "sched_debug")
 _ENGINES = ("dev", "proc", "sys")
 """Folders of the root file system whose content is no part of a result."""
-_TAIL = 16 << 10
+_TAIL, _LINE = 16 << 10, 1 << 10
+_FULL = b"no space left on device"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATUS = 2
 _XATTR = "SCHILY.xattr."
@@ -401,9 +402,12 @@ class _Command:
         text = b"" if self._owners is None else self._owners.dump().encode()
         with open(self._go, "wb") as go:
             go.write(text + b"\n")
-        tail = b""
+        tail = full = b""
         while chunk := os.read(self._output, 1 << 16):
+            full = full or _line_with(_FULL, tail[-_LINE:] + chunk)
             tail = (tail + chunk)[-_TAIL:]
+        if _FULL not in tail.lower():
+            tail += full  # dpkg goes on, and prints more than is kept
         code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
         self._check(os.read(self._fault, 1 << 12))
         if self._owners is not None:
@@ -416,6 +420,11 @@ class _Command:
     def _check(self, message: bytes) -> None:
         if message.strip():
             raise _RefusedError(*json.loads(message))
+
+
+def _line_with(word: bytes, text: bytes) -> bytes:
+    """Return the first line that has a word in small letters, with a line break before it; empty if there is none."""
+    return next((b"\n" + line for line in text.splitlines() if word in line.lower()), b"")
 
 
 def _supervised(word: bytes, waiting: int, writer: int, noted: int, owners: Any) -> None:

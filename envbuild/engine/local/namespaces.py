@@ -395,8 +395,8 @@ def _remove(folder: Path) -> None:
 def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | EngineError:
     """Report that the command failed, as ``docker_step.py`` does."""
     text = output.strip() or "(it printed nothing)"
-    if "no space left on device" in text.lower():
-        return _no_space(text.splitlines()[-1])
+    if full := next((line for line in text.splitlines() if "no space left on device" in line.lower()), ""):
+        return _no_space(full)
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
     return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 

@@ -23,9 +23,13 @@ from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.ways import Way, is_own, prefixes, roots
+from envbuild.errors import BuildError
 
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
+_ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
 _PATIENCE = 30.0
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _USERNS = Path("/proc/sys/kernel/unprivileged_userns_clone")
@@ -39,6 +43,9 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         scratch: folder on the store's file system where programs would write.
         notes: folder in which what was found is kept.
         boot: name of this run of the machine; empty if it is not known, and nothing is kept.
+
+    Raises:
+        BuildError: the disk is full.
     """
     device = 0
     with suppress(OSError):
@@ -54,7 +61,12 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
                 return found.why, found.hint
             if found.way.scratch == scratch or is_own(found.way.scratch):
                 return found.way
-    way = _find(scratch)
+    try:
+        way = _find(scratch)
+    except OSError as error:  # another time it may be otherwise: nothing is kept
+        if error.errno in _NO_SPACE:
+            raise BuildError(f"no space left on device: {error.filename or scratch}", _ROOM) from error
+        return f"cannot write to {error.filename or scratch}: {error.strerror}", _ELSEWHERE
     if boot:
         found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
         with suppress(OSError):
@@ -72,25 +84,23 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _find(scratch: Path) -> Way | tuple[str, str]:
-    """Look at the machine, then try."""
+    """Look at the machine, then try; raises ``OSError`` where the folder cannot be written."""
     if os.uname().machine not in syscall_filter.DENIED:
         return f"no filter of system calls is known for {os.uname().machine}", "start Docker or podman"
     refused: tuple[str, int] | None = None
-    try:
-        for prefix in prefixes():
-            why = ""
-            for root, folder in roots(scratch):
-                way = Way(root=root, folder=str(folder), prefix=prefix, why=why)
-                failed, number = _try(scratch, way)
-                if failed is None:
-                    return way
-                if failed != _OVERLAY:
-                    refused = refused or (failed, number)
-                    break
-                why = why or os.strerror(number)
-    except OSError as error:
-        why = f"cannot write to {error.filename or scratch}: {error.strerror}"
-        return why, "choose another disk: export ENVBUILD_STORE=FOLDER"
+    for prefix in prefixes():
+        why = ""
+        for root, folder in roots(scratch):
+            way = Way(root=root, folder=str(folder), prefix=prefix, why=why)
+            failed, number = _try(scratch, way)
+            if failed is None:
+                return way
+            if number in _NO_SPACE and "namespace" not in failed:  # where namespaces are counted, it is their limit
+                raise OSError(number, os.strerror(number), str(way.scratch))
+            if failed != _OVERLAY:
+                refused = refused or (failed, number)
+                break
+            why = why or os.strerror(number)
     return _explained(*(refused or ("run a program in namespaces", errno.EPERM)))
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from envbuild.engine.local import namespaces
+from envbuild.engine.docker import step as docker_step
+from envbuild.engine.local import namespace_step, namespaces, self_check
+from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import TreeStep
 from envbuild.errors import BuildError, EngineError
 
@@ -26,3 +30,39 @@ def test_a_full_disk_is_the_stores_and_no_refusal_of_an_engine() -> None:
 def test_what_the_kernel_refuses_is_a_refusal_of_the_engine(failed: str, reason: int) -> None:
     """A limit of namespaces is ``ENOSPC`` too, and no full disk."""
     assert type(namespaces._refused({"failed": failed, "reason": reason})) is EngineError
+
+
+def test_what_found_the_disk_full_is_said_whatever_was_printed_after_it() -> None:
+    """dpkg names the file, goes on, and ends with a list of packages."""
+    step = TreeStep(fill=lambda stream: None, command=("dpkg", "--unpack"), environment={})
+    text = "dpkg: error processing a.deb: No space left on device\nErrors were encountered while processing:\n a.deb\n"
+    assert namespaces._failed(step, 2, text).message.endswith("processing a.deb: No space left on device")
+    for module in (namespace_step, docker_step):
+        assert (
+            module._line_with(module._FULL, b"a\nx: No space left on DEVICE\nb").strip()
+            == b"x: No space left on DEVICE"
+        )
+        assert module._line_with(module._FULL, b"a\nb") == b""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room again programs run, though this run of the machine is the same; a full disk is exit code 14."""
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    found: list[Any] = [OSError(number, "reason", "place"), way]
+
+    def find(scratch: Path) -> Any:
+        if isinstance(each := found.pop(0), OSError):
+            raise each
+        return each
+
+    monkeypatch.setattr(self_check, "_find", find)
+    if number == errno.ENOSPC:
+        with pytest.raises(BuildError, match="no space left on device: place"):
+            self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
+    else:
+        assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
+    for _ in range(2):  # the second answer is the kept one
+        assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
