@@ -13,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable numpytable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -100,6 +100,10 @@ records: venv ## build the reference images whose digests are not recorded (NAME
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/python -m tools.cuda_wheels
+
+numpytable: venv ## derive the table of releases compiled for NumPy 1 from the package index, show what changed
+	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+	    $(BIN)/python -m tools.numpy_abi
 
 pythontable: venv ## the table of standalone Pythons from the list of uv (DIGESTS=download-metadata.json of uv's source), show what changed
 	$(BIN)/python -m tools.python_builds $(if $(DIGESTS),--digests "$(DIGESTS)")

@@ -30,6 +30,7 @@ def notes(spec: Spec, lock: Lock) -> Iterator[str]:
     """Yield a sentence for everything in a lock that is there, or lacking, in a way that its author hardly means."""
     yield from _unseen(spec)
     yield from _moving(spec)
+    yield from _of_numpy_1(lock)
     if lock.os.packages:
         yield from _opened_by_name(lock)
         yield from _own_data(lock)
@@ -53,6 +54,18 @@ def _moving(spec: Spec) -> Iterator[str]:
         yield (
             "debian-testing changes every day, and its mirrors soon lack what is locked here: take it as it was at a "
             "time (os: {release: debian-testing, snapshot: YYYY-MM-DD}), or keep the files: envbuild store push PLACE"
+        )
+
+
+def _of_numpy_1(lock: Lock) -> Iterator[str]:
+    """Yield a note on each wheel that cannot be imported with the locked NumPy, as the table of releases has it."""
+    from envbuild.resolve.libraries.numpy_abi import compiled_for_numpy_1
+
+    numpy = next((package.version for package in lock.packages if package.name == "numpy"), "")
+    for found in compiled_for_numpy_1(lock.packages, {source.name for source in lock.sources}):
+        yield (
+            f"{found.name} {found.version} was compiled for NumPy 1, and numpy {numpy} is locked, which refuses its "
+            f"modules; write requirements: [numpy<2], or {found.name}>={found.first}, and lock again"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from envbuild.core.text import plural
 from tests.sets import Outcome, PackageSet
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "dependency-sets.md"
@@ -75,6 +76,7 @@ def _outcome(found: Outcome | None) -> str:
         return "not tried"
     what = {"locked": "locked, not built", "imported": "locked, built, imported"}.get(found.state, found.state)
     what += f": {found.problem}" if found.problem else ""
+    what += f" ({plural(len(found.notes), 'note')})" if found.notes else ""
     if found.differs:
         what += f"; other pins than uv: {', '.join(found.differs)}"
     return what
