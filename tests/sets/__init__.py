@@ -45,7 +45,8 @@ class PackageSet:
 
     def spec(self) -> str:
         """Return the spec that locks it."""
-        requirements = [*self.requirements, *(f"./{folder_of(pin)}" for pin in self.projects)]
+        folders = (f"{pin.partition('==')[0]} @ ./{folder_of(pin)}" for pin in self.projects)
+        requirements = [*self.requirements, *folders]
         values = {"name": self.name, "os": "debian-12", **self.keys, "requirements": requirements}
         return yaml.safe_dump(values, sort_keys=False)
 
