@@ -31,6 +31,7 @@ def notes(spec: Spec, lock: Lock) -> Iterator[str]:
     yield from _unseen(spec)
     yield from _moving(spec)
     yield from _of_numpy_1(lock)
+    yield from _of_another_torch(lock)
     if lock.os.packages:
         yield from _opened_by_name(lock)
         yield from _own_data(lock)
@@ -67,6 +68,25 @@ def _of_numpy_1(lock: Lock) -> Iterator[str]:
             f"{found.name} {found.version} was compiled for NumPy 1, and numpy {numpy} is locked, which refuses its "
             f"modules; write requirements: [numpy<2], or {found.name}>={found.first}, and lock again"
         )
+
+
+def _of_another_torch(lock: Lock) -> Iterator[str]:
+    """Yield a note on PyTorch's companions for CUDA where PyTorch is for CPUs: what they define is not there then.
+
+    On amd64 a release without a local version is the one for CUDA.
+    """
+    versions = {package.name: package.version for package in lock.packages}
+    build = versions.get("torch", "").partition("+")[2]
+    if build != "cpu" or lock.os.architecture != "amd64":
+        return
+    for name in ("torchvision", "torchaudio"):
+        version, _, label = versions.get(name, "").partition("+")
+        if version and label != build:
+            yield (
+                f"torch {versions['torch']} is for CPUs, and {name} {versions[name]} is not: its operators need "
+                f"libraries of CUDA, and importing it may fail; write requirements: [{name}=={version}+cpu], from the "
+                "index that has this torch"
+            )
 
 
 def _own_data(lock: Lock) -> Iterator[str]:

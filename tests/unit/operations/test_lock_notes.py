@@ -78,3 +78,27 @@ def test_a_release_that_was_compiled_for_numpy_1_is_named_when_locking(
     )
     found = list(notes(parse_spec("name: x\n"), msgspec.structs.replace(lock, sources=sources)))
     assert any("was compiled for NumPy 1" in note and "or pandas>=2.2.2" in note for note in found) == noted
+
+
+@pytest.mark.parametrize(
+    ("torch", "torchvision", "architecture", "noted"),
+    [
+        ("2.13.0+cpu", "0.28.0", "amd64", True),
+        ("2.13.0+cpu", "0.28.0+cu130", "amd64", True),
+        ("2.13.0+cpu", "0.28.0+cpu", "amd64", False),
+        ("2.13.0", "0.28.0", "amd64", False),
+        ("2.13.0+cpu", "0.28.0", "arm64", False),
+    ],
+)
+def test_torchvision_for_cuda_next_to_torch_for_cpus_is_named(
+    torch: str, torchvision: str, architecture: str, noted: bool
+) -> None:
+    """Its metadata fit any torch of that version; importing it: operator torchvision::nms does not exist."""
+    names = [
+        f"{name}-cp311-cp311-manylinux_2_28_x86_64.whl" for name in (f"torch-{torch}", f"torchvision-{torchvision}")
+    ]
+    lock = small_lock(dict.fromkeys(names, b"wheel"))
+    lock = msgspec.structs.replace(lock, os=msgspec.structs.replace(lock.os, architecture=architecture))
+    found = [note for note in notes(parse_spec("name: x\n"), lock) if "torchvision" in note]
+    assert len(found) == noted
+    assert all("torchvision==0.28.0+cpu" in note for note in found)
