@@ -112,8 +112,8 @@ examples: venv engine ## public programs, unmodified: some five times under the 
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 	@$(BIN)/python -m tests.public
 
-sets: venv ## real sets of packages: locked and compared with uv; SETS=full builds and imports the small ones (NAMES="…")
-	@$(BIN)/python -m tests.sets $(if $(filter full,$(SETS)),,--lock-only) $(NAMES)
+sets: venv ## real sets of packages: locked and compared with uv; SETS=full builds and imports those up to LARGEST=300 MB (NAMES="…")
+	@$(BIN)/python -m tests.sets $(if $(filter full,$(SETS)),,--lock-only) $(if $(LARGEST),--largest $(LARGEST)) $(NAMES)
 
 benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)
