@@ -13,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable numpytable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -101,6 +101,10 @@ cudatable: venv ## derive the table of CUDA wheels from the package index, show 
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/python -m tools.cuda_wheels
 
+numpytable: venv ## derive the table of releases compiled for NumPy 1 from the package index, show what changed
+	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+	    $(BIN)/python -m tools.numpy_abi
+
 pythontable: venv ## the table of standalone Pythons from the list of uv (DIGESTS=download-metadata.json of uv's source), show what changed
 	$(BIN)/python -m tools.python_builds $(if $(DIGESTS),--digests "$(DIGESTS)")
 
@@ -108,8 +112,8 @@ examples: venv engine ## public programs, unmodified: some five times under the 
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 	@$(BIN)/python -m tests.public
 
-sets: venv ## real sets of packages: locked and compared with uv; SETS=full builds and imports the small ones (NAMES="…")
-	@$(BIN)/python -m tests.sets $(if $(filter full,$(SETS)),,--lock-only) $(NAMES)
+sets: venv ## real sets of packages: locked and compared with uv; SETS=full builds and imports those up to LARGEST=300 MB (NAMES="…")
+	@$(BIN)/python -m tests.sets $(if $(filter full,$(SETS)),,--lock-only) $(if $(LARGEST),--largest $(LARGEST)) $(NAMES)
 
 benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)

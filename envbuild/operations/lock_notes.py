@@ -30,6 +30,8 @@ def notes(spec: Spec, lock: Lock) -> Iterator[str]:
     """Yield a sentence for everything in a lock that is there, or lacking, in a way that its author hardly means."""
     yield from _unseen(spec)
     yield from _moving(spec)
+    yield from _of_numpy_1(lock)
+    yield from _of_another_torch(lock)
     if lock.os.packages:
         yield from _opened_by_name(lock)
         yield from _own_data(lock)
@@ -54,6 +56,37 @@ def _moving(spec: Spec) -> Iterator[str]:
             "debian-testing changes every day, and its mirrors soon lack what is locked here: take it as it was at a "
             "time (os: {release: debian-testing, snapshot: YYYY-MM-DD}), or keep the files: envbuild store push PLACE"
         )
+
+
+def _of_numpy_1(lock: Lock) -> Iterator[str]:
+    """Yield a note on each wheel that cannot be imported with the locked NumPy, as the table of releases has it."""
+    from envbuild.resolve.libraries.numpy_abi import compiled_for_numpy_1
+
+    numpy = next((package.version for package in lock.packages if package.name == "numpy"), "")
+    for found in compiled_for_numpy_1(lock.packages, {source.name for source in lock.sources}):
+        yield (
+            f"{found.name} {found.version} was compiled for NumPy 1, and numpy {numpy} is locked, which refuses its "
+            f"modules; write requirements: [numpy<2], or {found.name}>={found.first}, and lock again"
+        )
+
+
+def _of_another_torch(lock: Lock) -> Iterator[str]:
+    """Yield a note on PyTorch's companions for CUDA where PyTorch is for CPUs: what they define is not there then.
+
+    On amd64 a release without a local version is the one for CUDA.
+    """
+    versions = {package.name: package.version for package in lock.packages}
+    build = versions.get("torch", "").partition("+")[2]
+    if build != "cpu" or lock.os.architecture != "amd64":
+        return
+    for name in ("torchvision", "torchaudio"):
+        version, _, label = versions.get(name, "").partition("+")
+        if version and label != build:
+            yield (
+                f"torch {versions['torch']} is for CPUs, and {name} {versions[name]} is not: its operators need "
+                f"libraries of CUDA, and importing it may fail; write requirements: [{name}=={version}+cpu], from the "
+                "index that has this torch"
+            )
 
 
 def _own_data(lock: Lock) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence
@@ -34,6 +35,15 @@ _PLACES = ("one", "second/place")
 """Folders of the two builds; of different length, so that a path in a result shows."""
 _END = 2 * BLOCK
 _MOST_SHOWN = 8
+_RUST = re.compile(
+    r"\b(?:cargo|rustc|rustup|maturin|crates\.io)\b|setup_rust|setuptools_rust|Rust (?:compiler|toolchain)"
+)
+_NO_NETWORK = re.compile(
+    r"name resolution|resolve (?:host|address)|Name or service not known|Network is unreachable|ConnectError|URLError"
+)
+_HAS_A_WHEEL = (
+    "require a release that has a wheel, or build one elsewhere and name its folder in the spec: wheels: [wheels]"
+)
 _FILES = 1000
 """Most files that a backend may leave next to its wheel."""
 _ENVIRONMENT = {
@@ -167,22 +177,36 @@ def build(
 
 
 def _named(archive: Archive, once: Callable[[], tuple[str, bytes] | Asked]) -> tuple[str, bytes] | Asked:
-    """Build; an error names the archive, and the way out that most need."""
+    """Build; an error names the archive, and the way out of what its backend printed."""
     try:
         return once()
     except BuildError as error:
-        if not archive.version and scm.NAMES_GIT.search(error.message) is not None:
-            raise BuildError(
-                f"{archive.name} cannot be built: {error.message}",
-                "its version comes from git, which a build does not see: write one (version or fallback_version in "
-                "pyproject.toml), or require it by its repository and tag: git+https://…@v1.2",
-            ) from None
-        raise BuildError(
-            f"{archive.name} cannot be built: {error.message}",
-            error.hint
-            or "if a compiler, a library or Python.h is missing: build-packages: [gcc, python3-dev] in the spec, which "
-            "are Debian packages for builds only",
-        ) from None
+        hint = error.hint or way_out(error.message, versioned=bool(archive.version))
+        raise BuildError(f"{archive.name} cannot be built: {error.message}", hint) from None
+
+
+def way_out(printed: str, *, versioned: bool) -> str:
+    """Return what to do about a build that failed, as far as what it printed shows the reason.
+
+    Args:
+        versioned: the build was given a version for backends that take theirs from git.
+    """
+    if not versioned and scm.NAMES_GIT.search(printed):
+        return (
+            "its version comes from git, which a build does not see: write one (version or fallback_version in "
+            "pyproject.toml), or require it by its repository and tag: git+https://…@v1.2"
+        )
+    if _RUST.search(printed):
+        return (
+            "it is compiled with Rust, whose compiler and packages (crates) its build would download, and a build has "
+            f"no network: {_HAS_A_WHEEL}. Where the sources hold their crates: build-packages: [cargo]"
+        )
+    if _NO_NETWORK.search(printed):
+        return f"its build downloads something, and a build has no network: {_HAS_A_WHEEL}"
+    return (
+        "if a compiler, a library or Python.h is missing: build-packages: [gcc, python3-dev] in the spec, which "
+        "are Debian packages for builds only"
+    )
 
 
 def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) -> Made:

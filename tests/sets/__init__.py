@@ -16,6 +16,7 @@ import yaml
 
 from envbuild.resolve.cuda.plan import CudaRequest, plan_cuda
 from envbuild.resolve.python.indexes import configured
+from tests.sets.archives import folder_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +26,7 @@ else:
 RESULTS = Path(__file__).with_name("results.jsonl")
 MANIFEST = Path(__file__).with_name("sets.toml")
 _SPEC_KEYS = ("os", "packages", "cuda", "sources", "build-packages", "python")
+_TUPLES = ("differs", "notes")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 
 
@@ -38,11 +40,14 @@ class PackageSet:
     imports: tuple[str, ...]
     origin: str = ""
     refused: str = ""
+    projects: tuple[str, ...] = ()
     keys: dict[str, Any]
 
     def spec(self) -> str:
         """Return the spec that locks it."""
-        values = {"name": self.name, "os": "debian-12", **self.keys, "requirements": list(self.requirements)}
+        folders = (f"{pin.partition('==')[0]} @ ./{folder_of(pin)}" for pin in self.projects)
+        requirements = [*self.requirements, *folders]
+        values = {"name": self.name, "os": "debian-12", **self.keys, "requirements": requirements}
         return yaml.safe_dump(values, sort_keys=False)
 
 
@@ -58,6 +63,7 @@ class Outcome:
             to resolve the same lines with uv alone, likewise.
         compared: whether the pins were compared with uv's; ``differs``: those that are not uv's.
         problem: first lines of the message.
+        notes: what ``lock`` and ``build`` noted, shortened.
     """
 
     name: str
@@ -71,6 +77,7 @@ class Outcome:
     compared: bool = False
     differs: tuple[str, ...] = ()
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def most_used(path: Path = MANIFEST) -> list[str]:
@@ -83,7 +90,7 @@ def load(path: Path = MANIFEST) -> list[PackageSet]:
     found = []
     for entry in tomllib.loads(path.read_text())["set"]:
         keys = {key: entry.pop(key) for key in _SPEC_KEYS if key in entry}
-        lists = {key: tuple(entry.pop(key)) for key in ("requirements", "imports")}
+        lists = {key: tuple(entry.pop(key, ())) for key in ("requirements", "imports", "projects")}
         if unknown := set(entry) - {"name", "group", "origin", "refused"}:
             raise ValueError(f"{entry['name']}: unknown keys {sorted(unknown)}")
         found.append(PackageSet(keys=keys, **lists, **entry))
@@ -141,4 +148,4 @@ def read(path: Path) -> dict[str, Outcome]:
     """Return what a file of outcomes has, the last one of each set by its name."""
     lines = path.read_text().splitlines() if path.exists() else ()
     found = (json.loads(line) for line in lines)
-    return {each["name"]: Outcome(**{**each, "differs": tuple(each["differs"])}) for each in found}
+    return {each["name"]: Outcome(**{**each, **{key: tuple(each.get(key, ())) for key in _TUPLES}}) for each in found}

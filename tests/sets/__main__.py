@@ -8,6 +8,7 @@ is removed before the next one, unless ``--keep`` is given. ``--largest`` bounds
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -16,11 +17,14 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from envbuild.lockfile import model as locks
 from tests.sets import RESULTS, Outcome, PackageSet, load, read, save, uv_pins
+from tests.sets.archives import unpack
 from tests.sets.page import PAGE, summary, table, written
 from tests.support.cli import ROOT
 from tests.support.images import forget_images
@@ -53,7 +57,7 @@ def main() -> int:
     sets = [each for each in load() if not options.names or each.name in options.names]
     with tempfile.TemporaryDirectory(prefix="envbuild-sets-") as folder:
         trial = _Trial(options, (options.work or Path(folder)).absolute())
-        outcomes = [trial.outcome(each) for each in sets]
+        outcomes = [trial.outcome(each) for each in trial.smallest_first(sets)]
     found = {each.name: each for each in outcomes}
     print(summary(sets, found), table(sets, found), sep="\n")
     print(", ".join(f"{count} {state}" for state, count in Counter(each.state for each in outcomes).items()))
@@ -69,25 +73,40 @@ class _Trial:
         self._free = shutil.disk_usage(self._work).free
         self._known = read(options.results) if options.results else {}
 
+    def smallest_first(self, sets: Sequence[PackageSet]) -> list[PackageSet]:
+        """Return the sets by the size that an earlier call found, those of unknown size first."""
+        sizes = {name: known.size for name, known in self._known.items()}
+        return sorted(sets, key=lambda each: sizes.get(each.name, 0))
+
     def outcome(self, wanted: PackageSet) -> Outcome:
-        """Return what becomes of a set; what an earlier call wrote is not tried again."""
+        """Return what becomes of a set; one that an earlier call built or refused is not tried again."""
         known = self._known.get(wanted.name)
-        if known and (self._options.lock_only or known.state != "locked"):
+        if known and (known.state in {"refused", "imported"} or self._finished(known)):
             return known
         found = known if known and self._lock(wanted).exists() else self._locked(wanted)
-        small = found.size <= self._options.largest * _MEGABYTE
-        if found.state == "locked" and wanted.imports and small and not self._options.lock_only:
+        if found.state == "locked" and wanted.imports and self._small(found) and not self._options.lock_only:
             found = self._imported(wanted, found)
+        if known and not found.uv_seconds:
+            found = replace(found, seconds=known.seconds, uv_seconds=known.uv_seconds)
         if self._options.results:
             save(found, self._options.results)
         print(f"{found.state:<9} {found.name:<24} {found.problem}", file=sys.stderr, flush=True)
         return found
+
+    def _finished(self, known: Outcome) -> bool:
+        """Whether this call would do no more than lock a set that is locked."""
+        return known.state == "locked" and (self._options.lock_only or not self._small(known))
+
+    def _small(self, found: Outcome) -> bool:
+        return found.size <= self._options.largest * _MEGABYTE
 
     def _locked(self, wanted: PackageSet) -> Outcome:
         folder = self._work / wanted.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "spec.yaml").write_text(wanted.spec())
+        for pin in wanted.projects:
+            unpack(pin, folder)
         bare = Outcome(name=wanted.name, group=wanted.group, state="failed")
         done, _ = self._envbuild(folder, "lock", "--json")
         if done.returncode:
@@ -114,6 +133,7 @@ class _Trial:
             uv_seconds=uv_seconds,
             compared=not wanted.keys.get("sources"),
             differs=differs,
+            notes=_notes(done),
         )
 
     def _timed(self, wanted: PackageSet, lock: locks.Lock) -> tuple[float, float]:
@@ -159,6 +179,7 @@ class _Trial:
                 done, _ = self._envbuild(folder, *command)
                 if done.returncode:
                     return replace(found, state="failed", problem=f"{command[0]}: {_last_lines(done)}")
+                found = replace(found, notes=(*found.notes, *_notes(done)))
             return replace(found, state="imported")
         finally:
             if not self._options.keep:
@@ -187,6 +208,14 @@ class _Trial:
 def _first_lines(text: str) -> str:
     lines = [line.strip().removeprefix("envbuild: ") for line in text.splitlines() if line.strip()]
     return textwrap.shorten(" ".join(lines), _PROBLEM, placeholder=" …")
+
+
+def _notes(done: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
+    """Return the notes that a command printed: at the start of a line, or in its JSON."""
+    with suppress(ValueError):
+        return tuple(_first_lines(note) for note in json.loads(done.stdout).get("notes", ()))
+    lines = (done.stdout + done.stderr).splitlines()
+    return tuple(_first_lines(line.removeprefix("note ")) for line in lines if line.startswith("note "))
 
 
 def _last_lines(done: subprocess.CompletedProcess[str]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from envbuild.core.text import plural
 from tests.sets import Outcome, PackageSet
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "dependency-sets.md"
+_LARGE = 1_000_000_000
 _BEGIN, _END = "<!-- outcomes -->\n", "<!-- end of outcomes -->\n"
 
 
@@ -58,7 +60,7 @@ def table(sets: Sequence[PackageSet], outcomes: Mapping[str, Outcome]) -> str:
     ]
     for wanted in sets:
         found = outcomes.get(wanted.name)
-        names = wanted.origin or ", ".join(wanted.requirements)
+        names = wanted.origin or ", ".join([*wanted.requirements, *(f"{pin} from source" for pin in wanted.projects)])
         figures = "– | – | –"
         if found and found.packages:
             figures = f"{found.packages} | {found.system} | {found.size / 1e6:.0f}"
@@ -74,7 +76,10 @@ def _outcome(found: Outcome | None) -> str:
     if found is None:
         return "not tried"
     what = {"locked": "locked, not built", "imported": "locked, built, imported"}.get(found.state, found.state)
+    if found.state == "locked" and found.size > _LARGE:
+        what += f": {found.size / 1e9:.1f} GB to download, and three times that on the disk"
     what += f": {found.problem}" if found.problem else ""
+    what += f" ({plural(len(found.notes), 'note')})" if found.notes else ""
     if found.differs:
         what += f"; other pins than uv: {', '.join(found.differs)}"
     return what

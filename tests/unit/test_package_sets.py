@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from envbuild.spec.model import load_spec
 from tests.sets import RESULTS, load, most_used, read
+from tests.sets.archives import folder_of
 from tests.sets.page import PAGE, written
 
 SETS = load()
@@ -34,6 +35,8 @@ def test_each_set_is_a_spec(tmp_path: Path) -> None:
     for each in SETS:
         path = tmp_path / "spec.yaml"
         path.write_text(each.spec())
+        for pin in each.projects:
+            (tmp_path / folder_of(pin)).mkdir()
         assert load_spec(path).name == each.name
         assert not (each.refused and each.imports)
 

@@ -10,6 +10,8 @@ Decisions, all of them part of the layout version:
 - Modes are 0755 for scripts and members with any execute bit, else 0644; the owner is root.
 - RECORD is written anew: sorted, with the wheel's own hashes, each verified while its file is unpacked. Bytecode has
   no rows, as its names follow from the sources'. Signatures of the old RECORD and bytecode in a wheel are left out.
+- A metadata file that was edited after RECORD was written (decord 0.6.0) gets the hash that it has: it is no code, and
+  the lock's SHA-256 is that of the whole wheel.
 - Links, encrypted members and names that could leave the prefix are refused.
 
 As a script: ``wheel.py --python 3.11 --executable /usr/bin/python3.11 [--root /] [--sources DIR] WHEEL...`` makes the
@@ -267,7 +269,9 @@ class Wheel:
     def _plain(self, path: str, member: zipfile.ZipInfo, mode: int = 0) -> File:
         if not mode:
             mode = 0o755 if (member.external_attr >> 16) & 0o111 else 0o644
-        digest = self._digests.get(member.filename) or self._hash(member)
+        digest = self._digests.get(member.filename, "")
+        if not digest or (self._is_metadata(member) and self._hash(member, digest.partition("=")[0]) != digest):
+            digest = self._hash(member)
         return File(path, mode, member.file_size, member, b"", digest)
 
     def _script(self, path: str, member: zipfile.ZipInfo) -> File:
@@ -279,13 +283,20 @@ class Wheel:
         data = self.read(self._plain(path, member))
         return _made(path, b"#!" + _interpreter() + b"\n" + data.partition(b"\n")[2], 0o755)
 
-    def _hash(self, member: zipfile.ZipInfo) -> str:
-        """The digest of a member that RECORD forgot."""
-        digest = hashlib.sha256()
+    def _is_metadata(self, member: zipfile.ZipInfo) -> bool:
+        """Whether a member is in the .dist-info folder, where nothing is imported or started."""
+        name = member.filename
+        return (
+            name.startswith(f"{self._info}/") and not name.endswith((".py", ".so")) and member.file_size <= _TEXT_LIMIT
+        )
+
+    def _hash(self, member: zipfile.ZipInfo, algorithm: str = "sha256") -> str:
+        """The digest of a member as RECORD should state it."""
+        digest = hashlib.new(algorithm)
         with self.faults(member.filename), self._zip.open(member) as stream:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
-        return f"sha256={record_digest(digest.digest())}"
+        return f"{algorithm}={record_digest(digest.digest())}"
 
     def _wrappers(self) -> dict[str, bytes]:
         """Scripts for the entry points, by path."""

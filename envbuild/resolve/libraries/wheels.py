@@ -17,24 +17,21 @@ from envbuild.core.fs import atomic_write
 from envbuild.core.types import Value, prepare_types
 from envbuild.errors import IntegrityError
 from envbuild.resolve.libraries.elf import MAGIC, NotElfError, read_dynamic
-from envbuild.resolve.libraries.imports import is_extension
+from envbuild.resolve.libraries.numpy_abi import may_use_numpy, numpy_of
 
-_FORMAT = 3
+_FORMAT = 4
 _IN_MEMORY = 8 << 20
 """Objects up to this many bytes are inflated at once; larger ones are streamed, twice or so."""
 _WHOLE = 128 << 20
-"""Extension modules up to this many bytes are read as a whole, for what they ask NumPy for."""
-_NUMPY_1, _NUMPY_2 = b"numpy.core._multiarray_umath", b"numpy._core."
-_CHECKS_ABI = b"module compiled against ABI version"
-"""What ``import_array`` of NumPy's headers puts into a module (generate_numpy_api.py): the name by which it asks for
-the C API, two of them from 2.0 on, and its message. NumPy 2 refuses modules that have the first name alone."""
+"""Modules, and libraries that they share, up to this many bytes are read as a whole, for what they ask NumPy for."""
 
 
 class Object(Value, frozen=True, kw_only=True, rename=None, omit_defaults=True):
     """One ELF object of a wheel; ``file`` is its path in the wheel, the rest as in ``elf.Dynamic``.
 
     Attributes:
-        numpy_1: an extension module that was compiled with the headers of NumPy 1, which NumPy 2 refuses to serve.
+        numpy_1: an extension module, or a library of such, that was compiled with the headers of NumPy 1, which NumPy 2
+            refuses to serve.
     """
 
     file: str
@@ -165,7 +162,7 @@ def _objects(archive: zipfile.ZipFile) -> Iterator[Object]:
             if member.read(4) != MAGIC:
                 continue
             source: BinaryIO = member  # type: ignore[assignment]
-            if info.file_size <= (_WHOLE if is_extension(info.filename) else _IN_MEMORY):
+            if info.file_size <= (_WHOLE if may_use_numpy(info.filename) else _IN_MEMORY):
                 source = io.BytesIO(MAGIC + member.read())
             with suppress(NotElfError):  # test data and the like: nothing that a loader could load
                 yield _object(info.filename, source, info.file_size)
@@ -174,7 +171,7 @@ def _objects(archive: zipfile.ZipFile) -> Iterator[Object]:
 def _object(file: str, source: BinaryIO, size: int) -> Object:
     found = read_dynamic(source)
     data = b""
-    if is_extension(file) and size <= _WHOLE:
+    if may_use_numpy(file) and size <= _WHOLE:
         source.seek(0)
         data = source.read()
     return Object(
@@ -184,7 +181,7 @@ def _object(file: str, source: BinaryIO, size: int) -> Object:
         needed=found.needed,
         runpath=found.runpath,
         program=found.program,
-        numpy_1=_NUMPY_1 in data and _NUMPY_2 not in data and _CHECKS_ABI in data,
+        numpy_1=numpy_of(data) == 1,
     )
 
 

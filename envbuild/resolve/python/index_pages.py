@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urljoin
 
 from envbuild.net.config import network_config
@@ -72,10 +72,14 @@ class Index:
         """Return what a wheel's METADATA requires, reading no more of the wheel than that takes."""
         from packaging.requirements import Requirement
 
-        with zipfile.ZipFile(io.BufferedReader(_Remote(self._http, file.address), _BLOCK)) as archive:
+        with zipfile.ZipFile(self.open(file)) as archive:
             member = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
             headers = HeaderParser().parsestr(archive.read(member).decode("utf-8"))
         return [Requirement(line) for line in headers.get_all("Requires-Dist") or ()]
+
+    def open(self, file: File) -> BinaryIO:
+        """Return a wheel as a file that is read from its server in blocks, where it is needed."""
+        return io.BufferedReader(_Remote(self._http, file.address), _BLOCK)
 
     def _address(self) -> str:
         """Return the index that uv finds the project on; the configuration decides, not this module."""

@@ -233,6 +233,21 @@ def test_wrong_hashes(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
+def test_metadata_that_was_edited_after_record(tmp_path: Path, algorithm: str) -> None:
+    """decord 0.6.0 lists another hash for top_level.txt; pip and uv install it, and the image's RECORD has its own."""
+    right = hashlib.new(algorithm, b"b\n").digest()
+    rows = {"top_level.txt": f"{algorithm}=AAAA", "note.txt": f"{algorithm}={module.record_digest(right)}"}
+    record = "".join(f"a-1.0.dist-info/{name},{digest},2\n" for name, digest in rows.items())
+    files = {"a.py": "a", "a-1.0.dist-info/top_level.txt": "a\n", "a-1.0.dist-info/note.txt": "b\n"}
+    found = installed(make_wheel(tmp_path, "a", files=files, record=record))
+    assert found[f"{SITE}/a-1.0.dist-info/top_level.txt"][1] == b"a\n"
+    written = found[f"{SITE}/a-1.0.dist-info/RECORD"][1].decode()
+    own = module.record_digest(hashlib.sha256(b"a\n").digest())
+    assert f"a-1.0.dist-info/top_level.txt,sha256={own},2\n" in written
+    assert f"a-1.0.dist-info/note.txt,{rows['note.txt']},2\n" in written
+
+
 def test_damaged_archives(tmp_path: Path) -> None:
     """Flipped bytes and cut files are refused as what they are, not as a bug."""
     good = wheel_bytes("a", files={"a.py": "x" * 5000})

@@ -130,6 +130,19 @@ def test_what_is_no_error(tmp_path: Path) -> None:
     assert [lack.soname for lack in missing_libraries([found], (), "i386")] == ["ld-linux.so.2"]
 
 
+@pytest.mark.parametrize(
+    ("wheel", "release", "added"),
+    [
+        ("PyQt5-5.15.11-cp38-abi3-manylinux_2_17_x86_64.whl", "debian-12", {"libglib2.0-0", "libgl1"}),
+        ("pyside6_essentials-6.12.0-cp310-abi3-manylinux_2_34_x86_64.whl", "debian-13", {"libglib2.0-0t64", "libegl1"}),
+        ("open3d-0.20.0-cp311-cp311-manylinux_2_35_x86_64.whl", "debian-12", {"libusb-1.0-0", "libidn2-0", "libgl1"}),
+    ],
+)
+def test_what_qt_and_open3d_are_linked_to_is_locked(wheel: str, release: str, added: set[str]) -> None:
+    """Importing QtWidgets or open3d needs these; plug-ins that need more are noted by ``build``."""
+    assert added <= added_os_packages([_package(wheel)], release).keys()
+
+
 def test_the_baseline_is_added_with_its_reason() -> None:
     """Compiled wheels get the C++ library, reported with the wheel that needs it where that is known."""
     tensorflow = _package("tensorflow_cpu-2.21.0-cp311-cp311-manylinux_2_27_x86_64.whl")

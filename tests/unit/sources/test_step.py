@@ -37,3 +37,21 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "_FILES", 20)
     with pytest.raises(BuildError, match="left more than"):
         _left(*(Member(name=f"out/{number}") for number in range(30)))
+
+
+@pytest.mark.parametrize(
+    ("printed", "versioned", "named"),
+    [
+        ('File "/opt/env/…/puccinialin/_setup_rust.py", line 34\nhttpx.ConnectError: [Errno -3]', False, "crates"),
+        ("error: can't find Rust compiler", False, "crates"),
+        ("error: failed to get `cc` as a dependency\n  Could not resolve host: index.crates.io", False, "crates"),
+        ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", False, "downloads"),
+        ("LookupError: setuptools-scm was unable to detect version", False, "fallback_version"),
+        ("LookupError: setuptools-scm was unable to detect version", True, "build-packages: [gcc, python3-dev]"),
+        ("error: command 'gcc' failed: No such file or directory", False, "build-packages: [gcc, python3-dev]"),
+        ("trusted rusty scargo", False, "build-packages: [gcc, python3-dev]"),
+    ],
+)
+def test_what_a_backend_prints_decides_the_way_out(printed: str, versioned: bool, named: str) -> None:
+    """A compiler is no help where Rust is missing or something is downloaded, in a build without network."""
+    assert named in step.way_out(printed, versioned=versioned)
