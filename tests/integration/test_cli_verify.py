@@ -149,6 +149,8 @@ import os, sys
 os.makedirs("/tmp/results")
 for path in ("/tmp/results/w.bin", "/var/tmp/w.bin", "/dev/shm/w.bin", os.path.expanduser("~/w.bin"), "/results/w.bin"):
     open(path, "wb").write(os.urandom(32) if path.startswith(sys.argv[1]) else bytes(32))
+if sys.argv[2:]:
+    os._exit(0)
 """
 HANG = """\
 import multiprocessing, threading
@@ -172,6 +174,8 @@ def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> 
     for place in ("/tmp/results", "/dev/shm", "/results"):
         found = rows(project("verify", *mount, "t.py", place))
         assert found["differs"] == f"outside the project: {place}/w.bin"
+    found = rows(project("verify", *mount, "t.py", "/dev/shm", "at once"))
+    assert found["differs"] == "outside the project: /dev/shm/w.bin", "a program that ends by os._exit is looked at too"
 
 
 def test_a_run_that_hangs_is_ended(project: Project) -> None:
