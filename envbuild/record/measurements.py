@@ -37,7 +37,7 @@ _IDENTIFIED = _words("run session experiment trial job process kernel execution"
 _WORK = _words(
     "fit refit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
     "load loading data inference predict prediction forward backward compute process run setup wait elapsed "
-    "compile preprocess postprocess build user system execution optimizer rollout env sampling"
+    "compile preprocess postprocess build user system execution optimizer rollout env sampling clock"
 )
 """What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""
 _POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
@@ -78,6 +78,8 @@ def kind_of(name: str) -> Kind | None:
     if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
+        return "time"
+    if words[-2:] == ["wall", "clock"] or last == "wallclock":
         return "time"
     if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
         return "memory"

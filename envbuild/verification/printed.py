@@ -44,7 +44,7 @@ _OF_RATE = (
     r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock)(?:_(?:s|sec|ms))?"
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
@@ -109,7 +109,8 @@ class Masks:
     def __init__(
         self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = (), *, moments: bool = True
     ) -> None:
-        self._drawn = re.compile("|".join(map(re.escape, sorted(drawn)[:_DRAWN]))) if drawn else None
+        names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
+        self._drawn = re.compile("|".join(map(re.escape, names))) if names else None
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
@@ -258,7 +259,10 @@ _LOGGED_BY_CLOCK = re.compile(
     r"|cpu_allocator_impl\.cc:\d+\] Allocation of \d+ exceeds \d+% of free system memory)"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory."""
-_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_LOGGED = r",(?P<ms>\d{3})(?:\.(?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
+"""The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
+is behind a comma is a column: a result."""
+_CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
@@ -340,6 +344,7 @@ _TABLE = (
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", rf"(?<![\d:]){_CLOCK}(?![\d:])"),
+    _rule("times", "time", "h", r"(?<![a-z0-9])\d\dh\d\dm\d\ds?(?![a-z0-9])"),
     _rule(
         "times",
         "time",
@@ -349,7 +354,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration sec latency runtime",
+        "time elapsed took duration sec latency runtime clock",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),

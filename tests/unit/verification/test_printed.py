@@ -56,6 +56,11 @@ MASKED = [
     ),
     ("times", "|    time_elapsed     | 1           |", "|    time_elapsed     | 12          |"),
     ("times", "[I 2026-11-21 05:16:03,123] Trial 0: 0.5", "[I 2026-11-21 05:16:04,999] Trial 0: 0.5"),
+    ("times", "2026-11-21 05:16:03,123.123 7 root INFO x", "2026-11-21 05:16:04,045.045 7 root INFO x"),
+    ("times", "2026-11-21 05:16:03,123,INFO,fit,loss 0.5", "2026-11-21 05:16:04,999,INFO,fit,loss 0.5"),
+    ("times", "2026-11-21 05:16:03,123:INFO:root:x", "2026-11-21 05:16:04,999:INFO:root:x"),
+    ("times", "log in logs/11-21/train_05h16m03.log", "log in logs/11-21/train_05h16m44.log"),
+    ("times", "wall_clock_s = 6.25", "wall_clock_s = 7.5"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
     ("rates", "25/25 [01:07<00:00,  2.71s/cell]", "25/25 [00:07<00:00,  1.71cell/s]"),
@@ -128,6 +133,13 @@ SEEN = [
     ("sha256 ab12", "sha256 ab13"),
     ("speed 3.2 m/s", "speed 3.3 m/s"),
     ("2026-11-21 11:12 wins", "2026-11-21 11:13 wins"),
+    ("2026-11-21 05:16:03,873", "2026-11-21 05:16:03,874"),
+    ("2026-11-21 05:16:03,873,0.5", "2026-11-21 05:16:03,874,0.5"),
+    ("2026-11-21 05:16:03,9,0.5", "2026-11-21 05:16:03,8,0.5"),
+    ("2026-11-21 05:16:03,123.456 x", "2026-11-21 05:16:03,123.457 x"),
+    ("0:00:01,57 right", "0:00:01,58 right"),
+    ("epoch 3, 0:00:01,571, 0.5", "epoch 3, 0:00:01,572, 0.5"),
+    ("code 03h16m05x", "code 03h17m05x"),
     ("trials 5", "trials 6"),
     ("weights: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d", "weights: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e"),
     ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
@@ -366,6 +378,9 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
     """As in their paths; other texts of that form count."""
     run = "3fffaa0c1d2e4b5a8f7e6d5c4b3a2910"
     assert drawn_names([f"mlruns/0/{run}/meta.yaml"]) == {run}
+    uuid = "0a1b2c3d-ff41-4b0f-9844-0123456789ab"
+    assert drawn_names([f"runs/{uuid}/w.npy"]) == {uuid}
+    assert Masks(START, drawn={uuid, uuid[:8]}).mask(f"{uuid},1,loss 0.5").text == "⟨name⟩,1,loss 0.5"
     masks = Masks(0.0, drawn=[run])
     assert masks.mask(f"uri: file:///workspace/mlruns/0/{run}/artifacts").text == (
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
