@@ -103,6 +103,26 @@ def names_result(text: str) -> bool:
     return _RESULT.search(text) is not None
 
 
+_CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d|\. ")
+_ASSIGNED = re.compile(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
+_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
+_RESULTS = frozenset(name for name in _NAMES.replace("(?:es)?", "").split("|") if name.isalpha())
+_WORKING = re.compile(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)
+
+
+def assigns_result(before: str) -> bool:
+    """Whether a text in front of a number gives it to a result in more words: ``error on the test set: ``.
+
+    Not if its last word is one of time (``score computation time: ``), nor if something is being done.
+    """
+    text = _CLAUSES.split(before)[-1]
+    end = _ASSIGNED.search(text)
+    words = _WORD.findall(text[: end.start()].lower()) if end is not None else []
+    if not words or words[-1] in _TIME | {"took", "latency"} or any(map(_WORKING.match, words)):
+        return False
+    return not _RESULTS.isdisjoint(words)
+
+
 @lru_cache(maxsize=4096)
 def is_result(name: str, before: str) -> bool:
     """Whether a number in a text that looks like a time is a result.

@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import is_result
+from envbuild.record.measurements import assigns_result, is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -62,6 +62,8 @@ BY_CLOCK = "log messages by the clock"
 _LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
+_CLAUSE = 80
+"""The same, if it is named with more words."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
 _LONGEST = 1 << 16
@@ -163,13 +165,22 @@ class Masks:
                 return found[0]
         if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and _names_result(found):
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
+        if _is_row(found):
+            return found[0]
         kinds.add(rule.kind)
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
 
+def _is_row(found: re.Match[str]) -> bool:
+    """Whether a number with separators between thousands may as well be two columns, such as ``17,250ms``."""
+    before = found.string[found.start() - 1 : found.start()]
+    return "," in found[0] and " " not in found[0] and before in ("", ",", ";", "\t")
+
+
 def _names_result(found: re.Match[str]) -> bool:
-    start = found.start()
-    return is_result(found.groupdict().get("keep") or "", _behind_digits(found.string[max(0, start - _NAME) : start]))
+    name, start = found.groupdict().get("keep") or "", found.start()
+    text = found.string[max(0, start - _CLAUSE) : start]
+    return is_result(name, _behind_digits(text[-_NAME:])) or (not name and assigns_result(text))
 
 
 def _behind_digits(text: str) -> str:
