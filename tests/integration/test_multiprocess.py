@@ -374,7 +374,7 @@ if __name__ == "__main__":
     numbers = [number for call in first for task in call for number in task]
     assert len(set(numbers)) == len(numbers) == 360
     script.write_text("""
-import json, random, time
+import json, random, subprocess, sys, tempfile, time
 from concurrent import futures
 import joblib
 def draw(number):
@@ -386,9 +386,15 @@ if __name__ == "__main__":
     with futures.ThreadPoolExecutor(4) as pool:
         done, _ = futures.wait([pool.submit(draw, n) for n in range(400)])
         print(json.dumps([future.result() for future in done]))
+    number = "import os, random, sys, time; time.sleep(random.SystemRandom().random() / 9); os.write(1, b'%d')"
+    with tempfile.TemporaryFile() as stream:
+        programs = [subprocess.Popen([sys.executable, "-c", number % n], stdout=stream) for n in range(9)]
+        assert [program.wait() for program in programs] == [0] * 9
+        stream.seek(0)
+        print(json.dumps([int(digit) for digit in stream.read().decode()]))
 """)
     ordered = runs(tree, 1, str(script), variables={"ENVBUILD_FIX": "order"})[0]
-    assert sorted(ordered, key=len) == [[*range(40)], [*range(400)]]
+    assert sorted(ordered, key=len) == [[*range(9)], [*range(40)], [*range(400)]]
     plain, again = without_hook(tree, 2, str(script))
     assert plain != again
 

@@ -1,10 +1,10 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
-Who begins a thread, a process or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that waits for
-others would never end. Results that come as they are completed come in the order of their beginning: ``as_completed``
-and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too,
-joblib's ``generator_unordered``. Threads and processes of the standard library's own pools are left alone, as is what
-packages in C++ begin.
+Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
+waits for others would never end. Results that come as they are completed come in the order of their beginning:
+``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools,
+multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard library's own pools are
+left alone, as is what packages in C++ begin.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def install() -> None:
 
     _threads()
     processes(process)
+    _programs()
     _futures(_patience)
     pools(pool)
     _asyncio()
@@ -87,6 +88,27 @@ def processes(module: Any) -> None:
             _patience.wait(child.join)
 
     module.BaseProcess.start = begun
+
+
+def _programs() -> None:
+    """Begin other programs one after another, but for those that are to be written to."""
+    import subprocess
+
+    begin = subprocess.Popen.__init__
+
+    def begun(program: Any, *arguments: Any, **options: Any) -> None:
+        begin(program, *arguments, **options)
+        if options.get("stdin") != subprocess.PIPE:
+            _patience.wait(lambda seconds: _ended(program, seconds))
+
+    def _ended(program: Any, seconds: float) -> None:
+        try:
+            program.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
+    programs: Any = subprocess.Popen
+    programs.__init__ = begun
 
 
 def _futures(patience: _Patience) -> None:
