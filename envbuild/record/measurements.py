@@ -106,6 +106,9 @@ def names_result(text: str) -> bool:
 _CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d|\. ")
 _ASSIGNED = re.compile(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
+_PARTS_OF_LINES = re.compile(r"[,;|(){}\t]|\. ")
+_SAID = _TIME | _RATES | _MEMORY | _words("took takes latency eta remaining left speed rate in after per ram wall")
+"""Words of measurements anywhere in a clause."""
 _RESULTS = frozenset(name for name in _NAMES.replace("(?:es)?", "").split("|") if name.isalpha())
 _WORKING = re.compile(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)
 
@@ -115,12 +118,22 @@ def assigns_result(before: str) -> bool:
 
     Not if its last word is one of time (``score computation time: ``), nor if something is being done.
     """
-    text = _CLAUSES.split(before)[-1]
-    end = _ASSIGNED.search(text)
-    words = _WORD.findall(text[: end.start()].lower()) if end is not None else []
-    if not words or words[-1] in _TIME | {"took", "latency"} or any(map(_WORKING.match, words)):
+    words = _assigned(_CLAUSES.split(before)[-1])
+    if not words or words[-1] in _SAID or any(map(_WORKING.match, words)):
         return False
     return not _RESULTS.isdisjoint(words)
+
+
+def assigns_unknown(before: str) -> bool:
+    """Whether a text in front of a number gives it to something with a name that may be a result's: ``fold 2: ``."""
+    words = _assigned(_PARTS_OF_LINES.split(before)[-1])
+    return bool(words) and _SAID.isdisjoint(words) and kind_of(" ".join(words)) is None
+
+
+def _assigned(text: str) -> list[str]:
+    """Return the words to which a number behind a text is given, in lower case; none if it is not."""
+    end = _ASSIGNED.search(text)
+    return _WORD.findall(text[: end.start()].lower()) if end is not None else []
 
 
 @lru_cache(maxsize=4096)

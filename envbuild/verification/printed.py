@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import assigns_result, is_result
+from envbuild.record.measurements import assigns_result, assigns_unknown, is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -66,16 +66,22 @@ _CLAUSE = 80
 """The same, if it is named with more words."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
+_GUESSED = "guessed"
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A line whose volatile parts are replaced by marks, and the kinds of those."""
+    """A line whose volatile parts are replaced by marks, and the kinds of those.
+
+    Attributes:
+        guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
+    """
 
     text: str
     kinds: frozenset[str]
+    guessed: bool = False
 
     @property
     def left_out(self) -> bool:
@@ -140,8 +146,10 @@ class Masks:
         ):
             return Masked(line, frozenset(kinds))
         line = self._apply(line, kinds)
+        guessed = _GUESSED in kinds
+        kinds.discard(_GUESSED)
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds))
+        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
 
     def _apply(self, line: str, kinds: set[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
@@ -168,6 +176,9 @@ class Masks:
         if _is_row(found):
             return found[0]
         kinds.add(rule.kind)
+        if rule.kind in _MEASURED and rule.moment is None and not found.groupdict().get("keep"):
+            before = found.string[max(0, found.start() - _CLAUSE) : found.start()]
+            kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
 
@@ -500,7 +511,7 @@ class _Reports:
         if report and not masked.left_out:
             masked = Masked("⟨profile⟩", frozenset(["times"]))
         elif shown.kinds:
-            masked = Masked(masked.text, masked.kinds | shown.kinds)
+            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed)
         return shown.text, masked
 
 
@@ -736,6 +747,21 @@ def first_difference(
             return found
         blanks = blanks or found
     return blanks
+
+
+def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
+    """Yield the lines of two streams that are equal but for what nothing but a unit shows to be a measurement.
+
+    Args:
+        name: of the stream.
+        before, after: what was printed, line by line alike but for what is masked.
+        masks: of the two runs.
+    """
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return
+        if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
+            yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
 
 
 def _only(these: Sequence[Row], those: Sequence[Row]) -> list[Row]:

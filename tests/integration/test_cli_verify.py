@@ -242,6 +242,17 @@ def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
     assert project("verify", "--no-diagnose", "-n", "2", "t.py").code == 16
 
 
+def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
+    """A number that is left out as a duration under a name that may be a result's: the proof does not hide it."""
+    project.write(
+        "t.py", "import time\nprint('took 0.1 s')\nprint(f'fold: {time.perf_counter_ns() % 10**6 + 1e6:.0f} ms')\n"
+    )
+    done = project.must("verify", "-n", "2", "t.py")
+    assert "not decided, left out by its unit alone: standard output, line 2: fold: " in done.out
+    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    assert proof["masked"][-1].startswith("by its unit alone: standard output, line 2: fold: ")
+
+
 def test_what_is_printed_counts(project: Project) -> None:
     """Times, progress and process numbers are masked and counted; a number that differs is quoted with its line."""
     project.write("t.py", PRINTED)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from envbuild.verification import printed
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, rows
+from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, guessed, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -540,3 +540,25 @@ def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
     """In a file that is printed raw nothing is looked for."""
     assert MASKS.mask("took 3.1 s\x00").text == "took 3.1 s\x00"
     assert MASKS.mask("took 3.1 s\a").text == "took ⟨time⟩\a"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("fold 2: 0.25 s", "fold 2: 0.31 s", True),
+        ("a\nbest stage = 93.1 s", "a\nbest stage = 93.2 s", True),
+        ("gap of the third is 3 minutes", "gap of the third is 4 minutes", True),
+        ("fold 2: 0.25 s", "fold 2: 0.25 s", False),
+        ("fold 2 took 0.25 s", "fold 2 took 0.31 s", False),
+        ("training time: 0.25 s", "training time: 0.31 s", False),
+        ("10/10 - 1s 12ms/step", "10/10 - 1s 13ms/step", False),
+        ("speed: 8.5 it/s", "speed: 8.6 it/s", False),
+        ("at: 2026-11-21 05:16:03", "at: 2026-11-21 05:16:04", False),
+    ],
+)
+def test_what_a_unit_alone_shows_is_quoted(before: str, after: str, found: bool) -> None:
+    """A masked number under a name that may be a result's, if it differs; not what names a time, and no date."""
+    lines = [*guessed("stdout", before.encode(), after.encode(), (MASKS, MASKS))]
+    expected = TextDifference(path="stdout", line=before.count("\n") + 1, before="", after="")
+    assert [(each.path, each.line) for each in lines] == [(expected.path, expected.line)] * found
+    assert not lines or (lines[0].before, lines[0].after) == (before.split("\n")[-1], after.split("\n")[-1])
