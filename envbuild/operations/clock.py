@@ -201,7 +201,7 @@ def _seen(bench: _Bench) -> list[Seen] | None:
 
 def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
     """Return the places in the files that are not known to be equal, of each run."""
-    from envbuild.verification.content import leaves
+    from envbuild.verification.content import leaves, leaves_noted
     from envbuild.verification.files import masks_of
     from envbuild.verification.judge import file_table
 
@@ -213,12 +213,17 @@ def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
         return None
     found: list[dict[str, Sequence[Place]]] = [{} for _ in bench.ran]
     for name in wanted:
-        for at, run in enumerate(bench.ran):
-            output = table.output(run, name)
+        outputs = [table.output(run, name) for run in bench.ran]
+        bare = {output.bare if output is not None else "" for output in outputs}
+        for at, (run, output) in enumerate(zip(bench.ran, outputs, strict=True)):
+            masks = masks_of(run.record, moments=bench.moments)
+            if output is not None and output.bare and len(bare) == 1:
+                found[at][name] = leaves_noted(output.bare, output.notes, masks)
+                continue
             data = bench.data(at, output) if output is not None else None
             if data is None:
                 return None
-            found[at][name] = leaves(data, masks_of(run.record, moments=bench.moments))
+            found[at][name] = leaves(data, masks)
     return found
 
 

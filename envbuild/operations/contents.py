@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import Masks
 
 
-def content_of(folder: Path, path: str, masks: Masks) -> Content | None:
+def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     """Return the content of a file, or of a link: its target's name; None if it is of no format that is opened."""
-    from envbuild.verification.content import read, read_file
+    from envbuild.verification.content import read, read_file, read_noted
     from envbuild.verification.content.names import masked_path
 
-    file = folder / path
+    if output.bare:
+        return read_noted(output.bare, output.notes, masks)
+    file = folder / output.path
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         return None
     if file.is_symlink():
@@ -91,11 +93,13 @@ def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
 
 def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
     """Return the digest of a file's content; empty if it is not there any more, or of no format that is opened."""
-    from envbuild.verification.content import read
+    from envbuild.verification.content import read, read_noted
     from envbuild.verification.content.canonical import FILE
 
     if output.canonical:
         return output.canonical
+    if output.bare:
+        return read_noted(output.bare, output.notes, masks_of(side.record)).digest
     for folder in (history.run_folder(side.project, side.record.id) / "outputs", side.project):
         file = folder / output.path
         if not file.parent.resolve().is_relative_to(folder.resolve()):

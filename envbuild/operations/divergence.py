@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
 _TEXTS = 20
 """Files that are compared line by line."""
+_QUOTED, _LINES = 16 << 20, 3
+"""Bytes of a stream that is looked at for what its unit alone shows to be a measurement, and lines that are quoted."""
 
 
 def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evidence, list[str]]:
@@ -158,6 +161,23 @@ def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[
         found = printed.first_difference(kind, before, after, (masks[0], masks[1]), ordered=ordered)
         if found is not None:
             yield found
+
+
+def undecided(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[str]) -> list[TextDifference]:
+    """Return the first lines of two equal runs that differ in what is a measurement by its unit alone."""
+    found: list[TextDifference] = []
+    for kind in ("stdout", "stderr"):
+        channel = verdict.channel(kind)
+        if channel is None or not channel.masked or several_processes(one.record, other.record):
+            continue
+        paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
+        if any(not path.is_file() or path.stat().st_size > _QUOTED for path in paths):
+            continue
+        masks = [_masks(each, ignored_lines(ignore, kind)) for each in (one, other)]
+        before, after = (path.read_bytes() for path in paths)
+        name = "standard output" if kind == "stdout" else "standard error"
+        found += islice(printed.guessed(name, before, after, (masks[0], masks[1])), _LINES)
+    return found
 
 
 def _masks(run: Repeated, ignored: Sequence[str]) -> printed.Masks:

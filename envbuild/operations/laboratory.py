@@ -152,7 +152,7 @@ def opened(found: Repeated, ran: Ran) -> Ran:
     contents = {
         output.path: content
         for output in ran.record.outputs
-        if (content := content_of(found.files, output.path, masks_of(ran.record))) is not None
+        if (content := content_of(found.files, output, masks_of(ran.record))) is not None
     }
     return replace(ran, contents=contents)
 

@@ -19,6 +19,7 @@ from envbuild.runs.repeat import ALL, APART, FREE, Repeat, Repeated, clear, repe
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES
 from envbuild.verification.judge import Ran, Verdict
+from envbuild.verification.lines import short
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
@@ -173,6 +174,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
         if verdict.outcome == "identical":
+            verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options))
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events)
@@ -287,6 +289,16 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
         kept=tuple(kept),
         nodes=nodes,
     )
+
+
+def _undecided(session: Session, verdict: Verdict, options: VerifyOptions) -> tuple[str, ...]:
+    """Quote what was printed and left out though nothing but its unit shows that it is a measurement."""
+    from envbuild.operations.divergence import undecided
+
+    texts = (
+        undecided(session.repeated(0), session.repeated(1), verdict, options.ignore) if len(session.runs) > 1 else ()
+    )
+    return tuple(f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}" for each in texts)
 
 
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:

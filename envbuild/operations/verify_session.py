@@ -64,7 +64,8 @@ class Session:
             found, ran = self.done[numbers[at]], self.ran[numbers[at]]
             if path in ran.contents or found.files is None:
                 continue
-            content = content_of(found.files, path, masks_of(ran.record))
+            output = next(each for each in ran.record.outputs if each.path == path)
+            content = content_of(found.files, output, masks_of(ran.record))
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
 

@@ -37,7 +37,7 @@ _IDENTIFIED = _words("run session experiment trial job process kernel execution"
 _WORK = _words(
     "fit refit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
     "load loading data inference predict prediction forward backward compute process run setup wait elapsed "
-    "compile preprocess postprocess build user system execution optimizer rollout env sampling"
+    "compile preprocess postprocess build user system execution optimizer rollout env sampling clock"
 )
 """What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""
 _POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
@@ -79,6 +79,8 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
         return "time"
+    if words[-2:] == ["wall", "clock"] or last == "wallclock":
+        return "time"
     if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
         return "memory"
     if (
@@ -99,6 +101,39 @@ def are_durations(name: str) -> bool:
 def names_result(text: str) -> bool:
     """Whether a text ends in the name of a result, such as ``loss: ``: what follows is one, whatever it looks like."""
     return _RESULT.search(text) is not None
+
+
+_CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d|\. ")
+_ASSIGNED = re.compile(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
+_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
+_PARTS_OF_LINES = re.compile(r"[,;|(){}\t]|\. ")
+_SAID = _TIME | _RATES | _MEMORY | _words("took takes latency eta remaining left speed rate in after per ram wall")
+"""Words of measurements anywhere in a clause."""
+_RESULTS = frozenset(name for name in _NAMES.replace("(?:es)?", "").split("|") if name.isalpha())
+_WORKING = re.compile(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)
+
+
+def assigns_result(before: str) -> bool:
+    """Whether a text in front of a number gives it to a result in more words: ``error on the test set: ``.
+
+    Not if its last word is one of time (``score computation time: ``), nor if something is being done.
+    """
+    words = _assigned(_CLAUSES.split(before)[-1])
+    if not words or words[-1] in _SAID or any(map(_WORKING.match, words)):
+        return False
+    return not _RESULTS.isdisjoint(words)
+
+
+def assigns_unknown(before: str) -> bool:
+    """Whether a text in front of a number gives it to something with a name that may be a result's: ``fold 2: ``."""
+    words = _assigned(_PARTS_OF_LINES.split(before)[-1])
+    return bool(words) and _SAID.isdisjoint(words) and kind_of(" ".join(words)) is None
+
+
+def _assigned(text: str) -> list[str]:
+    """Return the words to which a number behind a text is given, in lower case; none if it is not."""
+    end = _ASSIGNED.search(text)
+    return _WORD.findall(text[: end.start()].lower()) if end is not None else []
 
 
 @lru_cache(maxsize=4096)

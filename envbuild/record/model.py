@@ -178,6 +178,8 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
         tensors: the arrays of a saved model by name.
         content: digest of all that the file means: its tensors and what else is in it but for time stamps. Two files
             of equal content may differ in bytes. Empty for other files, and if it could not be read as a whole.
+        notes: short texts and numbers in a saved model by name, such as attributes of HDF5; part of the content.
+        bare: digest of the content without the notes; empty if there are none.
         canonical: digest of what the file holds without times of writing and measurements; only of a file whose bytes
             differed from those of a run that it was compared with, and whose format is opened (docs/how-to/verify.md).
         unread: why not, in a sentence; empty for files that are no saved model.
@@ -193,6 +195,8 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
     attributes: str = ""
     tensors: dict[str, Tensor] = {}
     content: str = ""
+    notes: dict[str, str] = {}
+    bare: str = ""
     canonical: str = ""
     unread: str = ""
 

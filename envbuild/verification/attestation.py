@@ -240,6 +240,7 @@ def loads(data: bytes, path: Path) -> Statement:
 def _result(output: Output, records: Sequence[Record]) -> Result:
     """Describe a file; its bytes and its content only if they were equal in all runs."""
     same = [each for record in records for each in record.outputs if each.path == output.path]
-    digests, contents = {each.sha256 for each in same}, {each.content or each.canonical for each in same}
-    content = contents.pop() if len(contents) == 1 else ""
+    digests = {each.sha256 for each in same}
+    kinds = ({each.content for each in same}, {each.canonical for each in same})
+    content = next((each for kind in kinds if len(kind) == 1 for each in kind if each), "")
     return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=content)

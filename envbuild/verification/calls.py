@@ -11,6 +11,7 @@ from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
 TIMEOUT = "timeout="
+UNORDERED = "generator_unordered"
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
 )
@@ -52,7 +53,8 @@ class Call:
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
-            ``TIMEOUT`` where a call is given a limit of time; ``SQL_TIME`` where a text in SQL asks for the time.
+            ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
+            come; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -123,6 +125,8 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
             )
         for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
             yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
+        if any(isinstance(word.value, ast.Constant) and word.value.value == UNORDERED for word in node.keywords):
+            yield Call(name=UNORDERED, line=node.lineno)
         ordered = ordered or name in _HARMLESS
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):

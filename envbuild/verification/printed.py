@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import is_result
+from envbuild.record.measurements import assigns_result, assigns_unknown, is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -44,7 +44,7 @@ _OF_RATE = (
     r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock)(?:_(?:s|sec|ms))?"
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
@@ -62,18 +62,26 @@ BY_CLOCK = "log messages by the clock"
 _LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
+_CLAUSE = 80
+"""The same, if it is named with more words."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
+_GUESSED = "guessed"
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A line whose volatile parts are replaced by marks, and the kinds of those."""
+    """A line whose volatile parts are replaced by marks, and the kinds of those.
+
+    Attributes:
+        guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
+    """
 
     text: str
     kinds: frozenset[str]
+    guessed: bool = False
 
     @property
     def left_out(self) -> bool:
@@ -109,7 +117,8 @@ class Masks:
     def __init__(
         self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = (), *, moments: bool = True
     ) -> None:
-        self._drawn = re.compile("|".join(map(re.escape, sorted(drawn)[:_DRAWN]))) if drawn else None
+        names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
+        self._drawn = re.compile("|".join(map(re.escape, names))) if names else None
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
@@ -137,8 +146,10 @@ class Masks:
         ):
             return Masked(line, frozenset(kinds))
         line = self._apply(line, kinds)
+        guessed = _GUESSED in kinds
+        kinds.discard(_GUESSED)
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds))
+        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
 
     def _apply(self, line: str, kinds: set[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
@@ -162,13 +173,25 @@ class Masks:
                 return found[0]
         if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and _names_result(found):
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
+        if _is_row(found):
+            return found[0]
         kinds.add(rule.kind)
+        if rule.kind in _MEASURED and rule.moment is None and not found.groupdict().get("keep"):
+            before = found.string[max(0, found.start() - _CLAUSE) : found.start()]
+            kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
 
+def _is_row(found: re.Match[str]) -> bool:
+    """Whether a number with separators between thousands may as well be two columns, such as ``17,250ms``."""
+    before = found.string[found.start() - 1 : found.start()]
+    return "," in found[0] and " " not in found[0] and before in ("", ",", ";", "\t")
+
+
 def _names_result(found: re.Match[str]) -> bool:
-    start = found.start()
-    return is_result(found.groupdict().get("keep") or "", _behind_digits(found.string[max(0, start - _NAME) : start]))
+    name, start = found.groupdict().get("keep") or "", found.start()
+    text = found.string[max(0, start - _CLAUSE) : start]
+    return is_result(name, _behind_digits(text[-_NAME:])) or (not name and assigns_result(text))
 
 
 def _behind_digits(text: str) -> str:
@@ -258,7 +281,10 @@ _LOGGED_BY_CLOCK = re.compile(
     r"|cpu_allocator_impl\.cc:\d+\] Allocation of \d+ exceeds \d+% of free system memory)"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory."""
-_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_LOGGED = r",(?P<ms>\d{3})(?:\.(?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
+"""The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
+is behind a comma is a column: a result."""
+_CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
@@ -340,6 +366,7 @@ _TABLE = (
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", rf"(?<![\d:]){_CLOCK}(?![\d:])"),
+    _rule("times", "time", "h", r"(?<![a-z0-9])\d\dh\d\dm\d\ds?(?![a-z0-9])"),
     _rule(
         "times",
         "time",
@@ -349,7 +376,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration sec latency runtime",
+        "time elapsed took duration sec latency runtime clock",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
@@ -484,7 +511,7 @@ class _Reports:
         if report and not masked.left_out:
             masked = Masked("⟨profile⟩", frozenset(["times"]))
         elif shown.kinds:
-            masked = Masked(masked.text, masked.kinds | shown.kinds)
+            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed)
         return shown.text, masked
 
 
@@ -720,6 +747,21 @@ def first_difference(
             return found
         blanks = blanks or found
     return blanks
+
+
+def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
+    """Yield the lines of two streams that are equal but for what nothing but a unit shows to be a measurement.
+
+    Args:
+        name: of the stream.
+        before, after: what was printed, line by line alike but for what is masked.
+        masks: of the two runs.
+    """
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return
+        if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
+            yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
 
 
 def _only(these: Sequence[Row], those: Sequence[Row]) -> list[Row]:

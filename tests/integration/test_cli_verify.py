@@ -149,6 +149,8 @@ import os, sys
 os.makedirs("/tmp/results")
 for path in ("/tmp/results/w.bin", "/var/tmp/w.bin", "/dev/shm/w.bin", os.path.expanduser("~/w.bin"), "/results/w.bin"):
     open(path, "wb").write(os.urandom(32) if path.startswith(sys.argv[1]) else bytes(32))
+if sys.argv[2:]:
+    os._exit(0)
 """
 HANG = """\
 import multiprocessing, threading
@@ -172,6 +174,8 @@ def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> 
     for place in ("/tmp/results", "/dev/shm", "/results"):
         found = rows(project("verify", *mount, "t.py", place))
         assert found["differs"] == f"outside the project: {place}/w.bin"
+    found = rows(project("verify", *mount, "t.py", "/dev/shm", "at once"))
+    assert found["differs"] == "outside the project: /dev/shm/w.bin", "a program that ends by os._exit is looked at too"
 
 
 def test_a_run_that_hangs_is_ended(project: Project) -> None:
@@ -236,6 +240,17 @@ def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
         {"path": "state.bin", "where": "byte 8", "kind": "date"},
     ]
     assert project("verify", "--no-diagnose", "-n", "2", "t.py").code == 16
+
+
+def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
+    """A number that is left out as a duration under a name that may be a result's: the proof does not hide it."""
+    project.write(
+        "t.py", "import time\nprint('took 0.1 s')\nprint(f'fold: {time.perf_counter_ns() % 10**6 + 1e6:.0f} ms')\n"
+    )
+    done = project.must("verify", "-n", "2", "t.py")
+    assert "not decided, left out by its unit alone: standard output, line 2: fold: " in done.out
+    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    assert proof["masked"][-1].startswith("by its unit alone: standard output, line 2: fold: ")
 
 
 def test_what_is_printed_counts(project: Project) -> None:

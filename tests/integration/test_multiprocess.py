@@ -373,6 +373,54 @@ if __name__ == "__main__":
     assert [first] * (RUNS - 1) == others
     numbers = [number for call in first for task in call for number in task]
     assert len(set(numbers)) == len(numbers) == 360
+    script.write_text("""
+import json, random, subprocess, sys, tempfile, time
+from concurrent import futures
+import joblib
+def draw(number):
+    time.sleep(random.SystemRandom().random() / 100)
+    return number
+if __name__ == "__main__":
+    parallel = joblib.Parallel(2, return_as="generator_unordered")
+    print(json.dumps([*parallel(joblib.delayed(draw)(n) for n in range(40))]))
+    with futures.ThreadPoolExecutor(4) as pool:
+        done, _ = futures.wait([pool.submit(draw, n) for n in range(400)])
+        print(json.dumps([future.result() for future in done]))
+    number = "import os, random, sys, time; time.sleep(random.SystemRandom().random() / 9); os.write(1, b'%d')"
+    with tempfile.TemporaryFile() as stream:
+        programs = [subprocess.Popen([sys.executable, "-c", number % n], stdout=stream) for n in range(9)]
+        assert [program.wait() for program in programs] == [0] * 9
+        stream.seek(0)
+        print(json.dumps([int(digit) for digit in stream.read().decode()]))
+""")
+    ordered = runs(tree, 1, str(script), variables={"ENVBUILD_FIX": "order"})[0]
+    assert sorted(ordered, key=len) == [[*range(9)], [*range(40)], [*range(400)]]
+    plain, again = without_hook(tree, 2, str(script))
+    assert plain != again
+
+
+def test_multiprocess_of_pathos(make: Maker, tmp_path: Path) -> None:
+    """Tasks of pools that pickle with dill keep their numbers; in an experiment their results come in order."""
+    tree = make("public-science")
+    script = tmp_path / "dilled.py"
+    script.write_text("""
+import json, random, time
+import multiprocess
+def main():
+    def draw(number):
+        time.sleep(random.SystemRandom().random() / 100)
+        return [number, random.random()]
+    with multiprocess.Pool(2) as pool:
+        print(json.dumps([*pool.map(draw, range(8), chunksize=1), *(pool.apply(draw, (n,)) for n in range(3))]))
+        print(json.dumps(["order", *(number for number, _ in pool.imap_unordered(draw, range(40)))]))
+if __name__ == "__main__":
+    main()
+""")
+    first, *others = ([row for row in run if row[0] != "order"] for run in runs(tree, RUNS, str(script)))
+    assert [first] * (RUNS - 1) == others
+    assert len({number for _, number in first[0]}) == 11
+    ordered = runs(tree, 1, str(script), variables={"ENVBUILD_FIX": "order"})[0]
+    assert ["order", *range(40)] in ordered
     plain, again = without_hook(tree, 2, str(script))
     assert plain != again
 

@@ -200,6 +200,32 @@ def test_pytorch_and_safetensors(tmp_path: Path) -> None:
     }
 
 
+NOTES = """
+import json, sys
+sys.path.append(sys.argv[1])
+import h5py, numpy as np
+files = {"a": (1.5e9, 0.25, 3), "b": (1.6e9, 0.25, 3), "c": (1.5e9, 0.5, 3), "d": (1.5e9, 0.25, 4)}
+for name, (stamp, loss, rows) in files.items():
+    with h5py.File(f"{name}.h5", "w") as file:
+        file["w"] = np.arange(rows, dtype="f8")
+        file["w"].attrs.update({"created_at": stamp, "saved": f"at {stamp}", "loss": loss, "scale": np.ones(3)})
+        file.attrs["names"] = np.array([b"x", b"y"])
+print(json.dumps([{}, {}]))
+"""
+
+
+def test_attributes_of_hdf5_are_notes(tmp_path: Path) -> None:
+    """Texts and single numbers are returned by name and are part of the content; an array may be weights."""
+    saved(tmp_path, "tables", NOTES)
+    a, b, c, d = (read(tmp_path, "tables", [f"{name}.h5"])[f"{name}.h5"] for name in "abcd")
+    assert a["notes"] == {
+        **{"w@created_at": "1500000000.0", "w@saved": "at 1500000000.0", "w@loss": "0.25"},
+        **{"@names[0]": "x", "@names[1]": "y"},
+    }
+    assert len({each["content"] for each in (a, b, c, d)}) == 4
+    assert a["bare"] == b["bare"] == c["bare"] != d["bare"]
+
+
 def test_keras_and_hdf5(tmp_path: Path) -> None:
     """Weights and optimiser by the library's paths; links, other files, bombs and damage; TensorFlow's event files."""
     sentence, _ = saved(tmp_path, "tensorflow", KERAS)

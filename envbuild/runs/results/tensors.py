@@ -139,7 +139,10 @@ def _with(output: Output, found: Any) -> Output:
     try:
         table = msgspec.convert(found, dict[str, Any])
         tensors = msgspec.convert(table.get("tensors", {}), dict[str, Tensor])
-        content, why = (str(table.get(key, "")) for key in ("content", "unread"))
+        notes = msgspec.convert(table.get("notes", {}), dict[str, str])
+        content, bare, why = (str(table.get(key, "")) for key in ("content", "bare", "unread"))
     except msgspec.ValidationError:
-        tensors, content, why = {}, "", "its reader gave no answer"
-    return msgspec.structs.replace(output, tensors=tensors, content=content, unread=why[:_REASON])
+        return msgspec.structs.replace(output, unread="its reader gave no answer")
+    return msgspec.structs.replace(
+        output, tensors=tensors, content=content, notes=notes, bare=bare, unread=why[:_REASON]
+    )

@@ -25,6 +25,8 @@ WATCHED = {
     "tempfile": "standard.name_temporaries",
     "multiprocessing.process": "standard.number_workers",
     "multiprocessing.pool": "for_pools.set_up_pool",
+    "multiprocess.process": "for_multiprocess.set_up_process",
+    "multiprocess.pool": "for_multiprocess.set_up_pool",
     "concurrent.futures.process": "for_pools.set_up_executor",
     "joblib.parallel": "for_pools.set_up_joblib",
     "numpy": "for_numpy.read_libraries",

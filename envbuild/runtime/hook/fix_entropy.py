@@ -1,9 +1,10 @@
 """The system's entropy, made the same in each run of an experiment (fix.py).
 
 ``os.urandom`` and ``os.getrandom``, and so ``secrets``, ``uuid.uuid4`` and ``random.SystemRandom``, generators of
-``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed and
-the thread's name. A line that gets what is real takes its part of the stream all the same, so that the others get what
-they got without it. What C or C++ draws is not reached.
+``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed
+(in a pool from the task's, since which worker takes it is a race) and the thread's name. A line that gets what is
+real takes its part of the stream all the same, so that the others get what they got without it. What C or C++ draws
+is not reached.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ class Entropy:
     def __init__(self, process: Process, callers: Callers) -> None:
         self.process, self.callers = process, callers
         self.counts: dict[str, int] = {}
+        self.task = ""
         os.register_at_fork(after_in_child=self.counts.clear)
 
     def bytes(self, size: int) -> bytes:
         """Return the next bytes of this thread's stream."""
         from hashlib import sha256
 
+        if self.process.task != self.task:
+            self.task = self.process.task
+            self.counts.clear()
         threading = sys.modules.get("threading")
         name = threading.current_thread().name if threading is not None else ""
         found = b""

@@ -1,9 +1,10 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
-Who begins a thread, a process or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that waits for
-others would never end. Results that come as they are completed come in the order of their beginning: ``as_completed``
-and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools. Threads and processes of
-the standard library's own pools are left alone, as is what packages in C++ begin.
+Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
+waits for others would never end. Results that come as they are completed come in the order of their beginning:
+``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools,
+multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard library's own pools are
+left alone, as is what packages in C++ begin.
 """
 
 from __future__ import annotations
@@ -42,40 +43,72 @@ class _Patience:
 
 def install() -> None:
     """Put tasks in order from now on; the modules are imported for that."""
-    patience = _Patience()
-    _threads(patience)
-    _futures(patience)
-    _pools(patience)
+    from multiprocessing import pool, process
+
+    _threads()
+    processes(process)
+    _programs()
+    _futures(_patience)
+    pools(pool)
     _asyncio()
 
 
-def _threads(patience: _Patience) -> None:
+_patience = _Patience()
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
+
+def _of_program(target: Any) -> bool:
+    code = getattr(getattr(target, "__func__", target), "__code__", None)
+    file = code.co_filename if code is not None else ""
+    return bool(file) and ("-packages" in file or not file.startswith((_LIBRARY, "<frozen")))
+
+
+def _threads() -> None:
     import threading
-    from multiprocessing import process
 
-    library = os.path.dirname(os.__file__) + os.sep
-    start, begin = threading.Thread.start, process.BaseProcess.start
-
-    def of_program(target: Any) -> bool:
-        code = getattr(getattr(target, "__func__", target), "__code__", None)
-        file = code.co_filename if code is not None else ""
-        return bool(file) and ("-packages" in file or not file.startswith((library, "<frozen")))
+    start = threading.Thread.start
 
     def started(thread: Any) -> None:
         start(thread)
         target = getattr(thread, "_target", None) or type(thread).run
-        if of_program(target) and not thread.daemon:
-            patience.wait(thread.join)
-
-    def begun(child: Any) -> None:
-        begin(child)
-        if of_program(getattr(child, "_target", None) or type(child).run) and not child.daemon:
-            patience.wait(child.join)
+        if _of_program(target) and not thread.daemon:
+            _patience.wait(thread.join)
 
     threads: Any = threading.Thread
     threads.start = started
-    processes: Any = process.BaseProcess
-    processes.start = begun
+
+
+def processes(module: Any) -> None:
+    """Begin processes one after another; ``module`` is ``multiprocessing.process``, or a copy of it."""
+    begin = module.BaseProcess.start
+
+    def begun(child: Any) -> None:
+        begin(child)
+        if _of_program(getattr(child, "_target", None) or type(child).run) and not child.daemon:
+            _patience.wait(child.join)
+
+    module.BaseProcess.start = begun
+
+
+def _programs() -> None:
+    """Begin other programs one after another, but for those that are to be written to."""
+    import subprocess
+
+    begin = subprocess.Popen.__init__
+
+    def begun(program: Any, *arguments: Any, **options: Any) -> None:
+        begin(program, *arguments, **options)
+        if options.get("stdin") != subprocess.PIPE:
+            _patience.wait(lambda seconds: _ended(program, seconds))
+
+    def _ended(program: Any, seconds: float) -> None:
+        try:
+            program.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
+    programs: Any = subprocess.Popen
+    programs.__init__ = begun
 
 
 def _futures(patience: _Patience) -> None:
@@ -94,19 +127,24 @@ def _futures(patience: _Patience) -> None:
         return lambda seconds: wait([future], seconds)
 
     def in_order(futures: Any) -> list[Any]:
-        return sorted(set(futures), key=lambda future: getattr(future, _EARLY, 0))
+        return sorted({*futures}, key=lambda future: getattr(future, _EARLY, 0))
 
     def as_completed(fs: Any, timeout: Any = None) -> Iterator[Any]:
         for future in in_order(fs):
             wait([future], timeout)
             yield future
 
+    class InOrder(set):  # type: ignore[type-arg]
+        """A set that is gone through in the order of submission, and not in that of addresses."""
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(in_order(set.__iter__(self)))
+
     def waited(fs: Any, timeout: Any = None, return_when: str = _base.ALL_COMPLETED) -> Any:
         futures = in_order(fs)
-        if return_when != _base.FIRST_COMPLETED or not futures:
-            return wait(fs, timeout, return_when)
-        done, _ = wait(futures[:1], timeout)
-        return _base.DoneAndNotDoneFutures(done, set(futures) - done)
+        one = return_when == _base.FIRST_COMPLETED and bool(futures)
+        done, _ = wait(futures[:1], timeout) if one else wait(futures, timeout, return_when)
+        return _base.DoneAndNotDoneFutures(InOrder(done), InOrder(set(futures).difference(done)))
 
     future: Any = _base.Future
     future.__init__ = numbered
@@ -128,19 +166,18 @@ def _one_by_one(submit: Any, patience: _Patience, ended: Any) -> Any:
     return submitted
 
 
-def _pools(patience: _Patience) -> None:
-    from multiprocessing import pool
-
-    pools: Any = pool.Pool
-    pools.imap_unordered = pools.imap
-    apply = pools.apply_async
+def pools(module: Any) -> None:
+    """Have results come in the order of their tasks; ``module`` is ``multiprocessing.pool``, or a copy of it."""
+    pool = module.Pool
+    pool.imap_unordered = pool.imap
+    apply = pool.apply_async
 
     def applied(*arguments: Any, **options: Any) -> Any:
         result = apply(*arguments, **options)
-        patience.wait(result.wait)
+        _patience.wait(result.wait)
         return result
 
-    pools.apply_async = applied
+    pool.apply_async = applied
 
 
 def _asyncio() -> None:

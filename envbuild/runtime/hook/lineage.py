@@ -45,6 +45,8 @@ _VOLATILE = (
     r"tmp[a-z0-9_]{8}(?![a-z0-9_])",
 )
 
+_OF_WORKERS = ("from multiprocessing.", "from multiprocess.")
+
 # torchrun, Open MPI, MPICH and Intel MPI, PMIx, MVAPICH2, Horovod, Slurm. The launcher nearest to the process first.
 RANKS = (
     "RANK",
@@ -107,10 +109,9 @@ def announce(environment: Mapping[str, str], pid: int, path: str, started: str =
 
 
 def is_worker(arguments: Sequence[str]) -> bool:
-    """Whether a command line is that of a ``multiprocessing`` child, its helpers included (joblib's loky too)."""
+    """Whether a command line is that of a ``multiprocessing`` child, or loky's, multiprocess'; helpers included."""
     return any(
-        word == "--multiprocessing-fork" or word.startswith("from multiprocessing.") or "loky.backend" in word
-        for word in arguments
+        word == "--multiprocessing-fork" or word.startswith(_OF_WORKERS) or "loky.backend" in word for word in arguments
     )
 
 

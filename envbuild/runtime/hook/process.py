@@ -76,11 +76,12 @@ class Process:
         self.writing = allocate_lock()
         os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
-        self.recorded = False
+        self.recorded = self.looked = False
         if os.access(folder, os.W_OK):
             import atexit
 
             atexit.register(self.finish)
+            self._look_before_exit()
             self.recorded = True
         self._check_hash_seed()
 
@@ -207,13 +208,29 @@ class Process:
         self.check_libraries()
         for close in self.closing:
             self.guarded("end", close, vital=False)
-        self.guarded("memory", self._keep_memory, vital=False)
+        self._keep_memory()
         self.write(final=True)
 
-    def _keep_memory(self) -> None:
-        from . import memory
+    def _look_before_exit(self) -> None:
+        """Have ``os._exit``, which skips all that is done at an end, still look for files in memory."""
+        leave = os._exit
 
-        memory.keep(self.folder)
+        def _exit(status: int) -> Any:
+            if not self.looked:
+                self._keep_memory()
+            leave(status)
+
+        _exit.__wrapped__, _exit.__doc__, _exit.__module__ = leave, leave.__doc__, "os"  # type: ignore[attr-defined]
+        os._exit = _exit
+
+    def _keep_memory(self) -> None:
+        def keep() -> None:
+            from . import memory
+
+            memory.keep(self.folder)
+
+        self.looked = True
+        self.guarded("memory", keep, vital=False)
 
     def check_libraries(self) -> None:
         """Compare the libraries of NVIDIA that are loaded by now with the lock."""

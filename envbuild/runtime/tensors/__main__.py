@@ -23,6 +23,7 @@ SECONDS = 120.0
 """Time for all files together."""
 LISTED = 20_000
 """Tensors that are listed by name; files after that keep the digest of their content only."""
+_LISTS = ("tensors", "notes", "bare")
 _REGULAR, _KIND = 0o100000, 0o170000
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _CHUNK = 1 << 20
@@ -64,7 +65,7 @@ def read_all(
         budget -= entry.pop("bytes", 0)
         listed, size = listed + entry.get("count", 0), size + len(answer)
         if listed > LISTED or size > ANSWER:
-            entry.pop("tensors", None)
+            entry = {key: value for key, value in entry.items() if key not in _LISTS}
         found[file] = entry
     return found
 
@@ -191,7 +192,7 @@ def _encoded(found: dict[str, Any]) -> bytes:
 
     result = json.dumps(found).encode()
     if len(result) > ANSWER:
-        result = json.dumps({key: value for key, value in found.items() if key != "tensors"}).encode()
+        result = json.dumps({key: value for key, value in found.items() if key not in _LISTS}).encode()
     return result
 
 

@@ -1,4 +1,7 @@
-"""HDF5 through h5py, and Keras' .keras archives, which hold one; not read where the environment has no h5py."""
+"""HDF5 through h5py, and Keras' .keras archives, which hold one; not read where the environment has no h5py.
+
+Short attributes are notes (``Contents.note``), by ``object@key``: files keep times and names of machines there.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ _WEIGHTS = "model.weights.h5"
 _BLOCK = 1 << 24
 _TEXT = 1 << 24
 """Bytes of a configuration that is parsed."""
+_NOTED, _NOTE = 64, 4096
+"""Values of an attribute that is a note, and characters of each."""
 _TEXTS = 100_000
 """Texts of variable length that are read of one dataset."""
 
@@ -72,11 +77,11 @@ def read(view: memoryview, contents: Contents, h5py: Any, prefix: str = "") -> N
             file.visit(visit)  # hard links only, each object once: no cycles, no other files
             if len(names) > 2 * COUNT:
                 raise UnreadableError(f"more than {2 * COUNT} objects")
-            _attributes("", file, contents)
+            _attributes("", prefix, file, contents)
             for name in names:
                 found = file[name]
                 contents.rest(name)
-                _attributes(name, found, contents)
+                _attributes(name, prefix, found, contents)
                 if isinstance(found, h5py.Dataset):
                     _dataset(f"{prefix}{name}", found, contents)
     except UnreadableError:
@@ -106,9 +111,30 @@ def _bytes(values: Any, numpy: Any) -> bytes:
     return bytes(numpy.ascontiguousarray(values).tobytes())
 
 
-def _attributes(name: str, found: Any, contents: Contents) -> None:
+def _attributes(name: str, prefix: str, found: Any, contents: Contents) -> None:
     for key in sorted(found.attrs):
         value = contents.numpy.asarray(found.attrs[key])
         contents.rest("attribute", name, key, value.dtype.str[:2], value.shape)
+        if _is_note(value):
+            for number, each in enumerate(value.ravel().tolist()):
+                at = f"[{number}]" if value.shape else ""
+                contents.rest(type(each).__name__)
+                contents.note(f"{prefix}{name}@{key}{at}", _text(each))
+            continue
         texts = (_numbered(repr(each).encode()) for each in value.ravel())
         contents.rest(*(texts if value.dtype.kind in "OUS" else [value.tobytes()]))
+
+
+def _is_note(value: Any) -> bool:
+    """Whether an attribute is text, or one number; an array of numbers may be weights."""
+    if value.size > _NOTED:
+        return False
+    if value.dtype.kind in "OUS":
+        return all(isinstance(each, (str, bytes)) and len(each) <= _NOTE for each in value.ravel().tolist())
+    return value.dtype.kind in "fiu" and not value.shape and value.dtype.itemsize <= 8
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    return _numbered(value.encode("utf-8", "backslashreplace")).decode() if isinstance(value, str) else repr(value)

@@ -8,6 +8,7 @@ is in doubt about, counts by its bytes.
 from __future__ import annotations
 
 from envbuild.verification.content.canonical import Content, Difference, compare
+from envbuild.verification.content.noted import leaves_noted, read_noted
 from envbuild.verification.content.reader import leaves, read, read_file
 
-__all__ = ["Content", "Difference", "compare", "leaves", "read", "read_file"]
+__all__ = ["Content", "Difference", "compare", "leaves", "leaves_noted", "read", "read_file", "read_noted"]

@@ -1,4 +1,4 @@
-"""Images and printed pages: PNG and PDF. Pixels and pages count, dates do not."""
+"""Images and printed pages: PNG, JPEG and PDF. Pixels and pages count, dates do not."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ _XMP = re.compile(
     rb"<xmp:(?P<name>CreateDate|ModifyDate|MetadataDate)>[^<]{4,40}</xmp:(?P=name)>"
     rb"|<xmpMM:(?:DocumentID|InstanceID)>[^<]{4,80}<"
 )
+_EXIF = re.compile(
+    rb"(?<!\d)(?P<year>\d{4}):(?P<month>\d\d):(?P<day>\d\d) \d\d:\d\d:\d\d(?=\0)"  # DateTime, DateTimeOriginal, …
+)
+_SCAN, _COMMENT = b"\xda", 0xFE
+"""Markers of segments: the pixels begin, a text."""
 
 
 def read_png(out: Canonical, path: str, data: bytes) -> None:
@@ -49,6 +54,24 @@ def _inflate(out: Canonical, data: bytes) -> bytes:
     if not stream.eof:
         raise UnreadableError("an image that ends too early")
     return found
+
+
+def read_jpeg(out: Canonical, path: str, data: bytes) -> None:
+    """Read a JPEG image segment by segment: comments masked, dates of Exif and XMP about when the run was left out."""
+    place = 2
+    while data[place : place + 1] == b"\xff" and data[place + 1 : place + 2] != _SCAN:
+        kind, size = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
+        body = data[place + 4 : place + 2 + size]
+        if size < 2 or len(body) != size - 2:
+            raise UnreadableError("an image that ends too early")
+        place += 2 + size
+        name = f"{path} segment {kind:x}".strip()
+        if kind == _COMMENT:
+            out.text(name, body.decode("latin-1"))
+        else:
+            pattern = _EXIF if body.startswith(b"Exif\0\0") else _XMP if body.startswith(b"http:") else None
+            out.add(name, pattern.sub(_note(out), body) if pattern is not None else body)
+    out.add(f"{path} pixels".strip(), data[place:])
 
 
 def read_pdf(out: Canonical, path: str, data: bytes) -> None:

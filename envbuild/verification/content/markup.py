@@ -16,6 +16,8 @@ _TIMED = {"time": "time", "timestamp": "time", "hostname": "identity"}
 """Attributes of JUnit's elements that are measurements. Elsewhere a bare ``time`` may be data."""
 _BARE = re.compile(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
 """A name of one word, such as ``time``, decides nothing by itself: XML holds data of all kinds."""
+_SURE = frozenset(("elapsed", "walltime"))
+"""Words that no data have."""
 _SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
 _PAGES = frozenset(("svg", "html"))
 _EVENTS = 1_000_000
@@ -76,7 +78,7 @@ class _Reader:
         if self._text:
             text, (where, local) = "".join(self._text), self._open[-1]
             self._text.clear()
-            key = "" if _BARE.fullmatch(local) and not names_result(local) else local
+            key = local if names_result(local) else _key(local)
             self._take(lambda out: values.string(out, where, key, text))
 
     def _take(self, event: Event) -> None:
@@ -95,7 +97,12 @@ def _attribute(where: str, element: str, name: str, value: str, named: str) -> E
     local = name.rpartition(":")[2]
     if names_result(local) or (local == "value" and names_result(named)):
         return lambda out: out.add(where, value)
-    return lambda out: values.string(out, where, "" if _BARE.fullmatch(local) else local, value)
+    return lambda out: values.string(out, where, _key(local), value)
+
+
+def _key(local: str) -> str:
+    """Return a name if it decides what its value is; else it is empty."""
+    return "" if _BARE.fullmatch(local) and local.lower() not in _SURE else local
 
 
 def read_xml(out: Canonical, path: str, text: str) -> bool:

@@ -18,6 +18,7 @@ _DATE = re.compile(
 _SHORT = re.compile(
     r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d"
 )
+_OF_DAY = re.compile(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
 _EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
 _BEHIND = re.compile(r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])")
 """What is behind a date is drawn for the run, even if it has no digits."""
@@ -29,6 +30,7 @@ def masked_path(path: str, masks: Masks) -> str:
     text = _UUID.sub("⟨name⟩", common_host(path))
     for pattern in (_DATE, _SHORT, _EPOCH):
         text = pattern.sub(partial(_dated, masks), text)
+    text = _OF_DAY.sub("⟨time⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
     text = _TEMPORARY.sub(r"\1⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
@@ -36,7 +38,11 @@ def masked_path(path: str, masks: Masks) -> str:
 
 def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     """Return the parts of paths that were drawn for the run: they may stand in its files too."""
-    return frozenset(found[0] for path in paths for pattern in (_UUID, _DRAWN) for found in pattern.finditer(path))
+    found: set[str] = set()
+    for path in paths:
+        found.update(each[0] for each in _UUID.finditer(path))
+        found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
+    return frozenset(found)
 
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")

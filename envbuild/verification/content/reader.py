@@ -23,7 +23,7 @@ from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, re
 from envbuild.verification.content.database import read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
-from envbuild.verification.content.images import read_pdf, read_png
+from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.telemetry import is_profile, read_profile
@@ -104,6 +104,8 @@ def _kind(data: bytes) -> str:
         return "zip"
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
     if data.startswith(b"%PDF-"):
         return "pdf"
     if data.startswith(b"SQLite format 3\0"):
@@ -139,6 +141,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_tar(out, path, data, nested)
     elif kind == "png":
         read_png(out, path, data)
+    elif kind == "jpeg":
+        read_jpeg(out, path, data)
     elif kind == "pdf":
         read_pdf(out, path, data)
     elif kind == "database":

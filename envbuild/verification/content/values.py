@@ -15,6 +15,11 @@ MONITOR = frozenset("rlt")
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
+_LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
+"""Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
+_RUN = frozenset(("run", "session", "experiment", "trial", "job"))
+_DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
+"""A UUID as ``uuid4().hex`` gives it."""
 _CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
 _TIMES = re.compile(r"(?i)(?:time|date|stamp|created|started|modified|saved|(?:^|_)t[s0]?$|^t_start$|_at$)")
 
@@ -47,8 +52,11 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
     if key and names_result(key):
         out.add(path, value)
         return
-    value = common_host(value)
+    value = _LOGGED.sub(r".\1", common_host(value))
     kind = kind_of(key) if key else None
+    if key.lower() in _RUN and _DRAWN.fullmatch(value):
+        out.leave_out(path, value, "identity")
+        return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
     identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
     if kind is not None and (identity or (kind == "time" and _CLOCK.fullmatch(value))):

@@ -94,6 +94,23 @@ def test_without_the_hook_they_differ(tree: Tree) -> None:
         disabled.rename(startup)
 
 
+def test_fixed_entropy_belongs_to_the_task(tree: Tree, tmp_path: Path) -> None:
+    """In an experiment a task draws the same from the system, whichever worker takes it."""
+    script = tmp_path / "entropy.py"
+    script.write_text("""
+import json, multiprocessing, time, uuid
+def draw(number):
+    time.sleep(time.perf_counter_ns() % 97 / 10_000)
+    return [uuid.uuid4().hex, uuid.uuid4().hex]
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(json.dumps(pool.map(draw, range(20), chunksize=1)))
+""")
+    runs = [json.loads(tree.execute(str(script), variables={"ENVBUILD_FIX": "entropy"}).stdout) for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
+    assert len({name for names in runs[0] for name in names}) == 40
+
+
 def test_records_do_not_tell_who_took_what(tree: Tree) -> None:
     """A worker's record holds its own seed, equal in every run, and no change by a task."""
 

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from envbuild.record.measurements import kind_of
-from envbuild.verification.content import Difference, compare, read, read_file
+from envbuild.verification.content import Difference, compare, read, read_file, read_noted
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.printed import Masks
 
@@ -88,6 +88,13 @@ def as_png(pixels: bytes, level: int = 6, date: str = "2026-11-21T08:00:00+00:00
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         (chunk(b"IHDR", head), chunk(b"tEXt", text), chunk(b"IDAT", zlib.compress(pixels, level)), chunk(b"IEND", b""))
     )
+
+
+def as_jpeg(pixels: bytes, date: str = "2026:11:21 08:00:00", comment: bytes = b"plot") -> bytes:
+    exif = b"Exif\0\0II*\0\x08\0\0\0\1\0\x32\1\2\0\x14\0\0\0\x1a\0\0\0\0\0\0\0" + date.encode() + b"\0"
+    segments = ((0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"), (0xE1, exif), (0xFE, comment))
+    head = b"".join(struct.pack(">BBH", 0xFF, kind, len(body) + 2) + body for kind, body in segments)
+    return b"\xff\xd8" + head + b"\xff\xda\0\x02" + pixels + b"\xff\xd9"
 
 
 def as_database(path: Path, rows: list[tuple[Any, ...]], columns: str, *, deleted: int = 0) -> bytes:
@@ -222,6 +229,17 @@ SAME = {
         as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.75}])).decode()),
         "buffer[0].t differs",
     ),
+    "jpeg": (as_jpeg(b"abc"), as_jpeg(b"abc", "2026:11:21 08:00:59"), "the format keeps the time of writing"),
+    "the time as logging writes it": (
+        as_json(asctime="2026-11-21 08:00:00,123"),
+        as_json(asctime="2026-11-21 08:00:09,999"),
+        "asctime differs",
+    ),
+    "a drawn name of the run": (
+        as_json(run="800cc63372c74115b6832f653ba5b709", loss=0.25),
+        as_json(run="509e2a7676904880919968907a922f9d", loss=0.25),
+        "run differs",
+    ),
     "png": (as_png(b"\0abc", 1), as_png(b"\0abc", 9, "2026-11-21T08:00:59+00:00"), "tEXt differs"),
     "pdf": (
         PDF % (b"080000", b"loss", b"aa", b"aa"),
@@ -332,6 +350,14 @@ OTHER = {
     ),
     "a shared object": (pickle.dumps([(a := [1]), a]), pickle.dumps([[1], [1]])),
     "pixels": (as_png(b"\0abc"), as_png(b"\0abd")),
+    "pixels of a jpeg": (as_jpeg(b"abc"), as_jpeg(b"abd")),
+    "a comment in a jpeg": (as_jpeg(b"abc"), as_jpeg(b"abc", comment=b"plou")),
+    "when a picture was taken": (as_jpeg(b"abc", "2019:11:21 08:00:00"), as_jpeg(b"abc", "2019:11:21 08:00:01")),
+    "a digest under run": (as_json(run="80" * 16), as_json(run="81" * 16)),
+    "a drawn name that is no run's": (
+        as_json(best="800cc63372c74115b6832f653ba5b709"),
+        as_json(best="509e2a7676904880919968907a922f9d"),
+    ),
     "pdf": (PDF % (b"080000", b"loss 1", b"", b""), PDF % (b"080000", b"loss 2", b"", b"")),
     "which element": (
         b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m1a2b3c4d5'/></svg>",
@@ -520,6 +546,8 @@ NAMES = {
     "runs/20261121-101500_abcdefab/w.npy": "runs/⟨date⟩_⟨name⟩/w.npy",
     "outputs/2026-11-21/10-15-00/.hydra/config.yaml": "outputs/⟨date⟩/.hydra/config.yaml",
     "runs/Nov21_10-15-00_box/events": "runs/⟨date⟩_box/events",
+    "logs/train_05h16m03.log": "logs/train_⟨time⟩.log",
+    "logs/train_05h16m03x.log": "logs/train_05h16m03x.log",
     "runs/Nov21_10-15-00_envbuild-2/hparams.txt": "runs/⟨date⟩_envbuild/hparams.txt",
     "runs/CartPole-v1__ppo__1__1795247763/model.zip": "runs/CartPole-v1__ppo__1__⟨date⟩/model.zip",
     "wandb/run-20261121_101500-a1b2c3d4/files/x.json": "wandb/run-⟨date⟩-⟨name⟩/files/x.json",
@@ -593,3 +621,26 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
 def test_names_of_measurements(name: str, kind: str | None) -> None:
     """Names decide what is a measurement; what may be a result is one."""
     assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("key", "one", "other", "same"),
+    [
+        ("w@created_at", "1795247763.5", "1795247770.25", True),
+        ("@written", "2026-11-21 07:56:09", "2026-11-21 07:57:41", True),
+        ("@epoch_time", "12.5", "12.75", True),
+        ("w@saved[1]", "on 2026-11-21", "on 2026-11-22", True),
+        ("w@loss", "0.25", "0.5", False),
+        ("w@seed", "1795247763", "1795247770", False),
+        ("@recorded", "2019-11-21", "2019-11-22", False),
+        ("w@names[0]", "3", "4", False),
+    ],
+)
+def test_notes_of_files_that_the_image_reads(key: str, one: str, other: str, same: bool) -> None:
+    """Attributes of HDF5 count but for times of about when the run was; all else in the file always does."""
+    mine, theirs, damaged = (
+        read_noted(bare, {key: text}, MASKS) for bare, text in (("ab", one), ("ab", other), ("cd", one))
+    )
+    assert compare(mine, theirs).same is same
+    assert same or compare(mine, theirs).why == f"{key}: {one} → {other}"
+    assert not compare(mine, damaged).same

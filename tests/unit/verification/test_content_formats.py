@@ -142,6 +142,11 @@ SAME = {
     "parquet, a note": (PARQUET, with_note(PARQUET, b"08:00:00", b"08:00:09"), "created differs"),
     "feather, a note": (FEATHER, altered(FEATHER, b"08:00:00", b"08:00:09"), "created differs"),
     "lz4": (LZ4, altered(LZ4, b"7763.5", b"7769.5"), "time differs"),
+    "xml, elapsed": (
+        b"<fit><epoch elapsed='0.25'><loss>1</loss></epoch></fit>",
+        b"<fit><epoch elapsed='0.31'><loss>1</loss></epoch></fit>",
+        "fit.epoch.elapsed differs",
+    ),
     "junit": (
         report(),
         report("1.5", date="2026-11-21T08:00:09"),
@@ -218,6 +223,7 @@ OTHER = {
     "junit, a date in data": (report(date="2019-03-01"), report(date="2019-03-02")),
     "xml, a value": (pmml(), pmml(slope="0.26")),
     "xml, a time in data": (pmml(), pmml(time="6.5")),
+    "xml, a lone duration in data": (b"<a duration='6.5'/>", b"<a duration='7.5'/>"),
     "xml, a text": (b"<a>1<b/>2</a>", b"<a>1<b/>3</a>"),
     "xml, where a text is": (b"<a>1<b/></a>", b"<a><b/>1</a>"),
     "xml, an element": (b"<a><b/><c/></a>", b"<a><b><c/></b></a>"),

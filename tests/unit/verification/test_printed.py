@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from envbuild.verification import printed
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, rows
+from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, guessed, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -56,6 +56,16 @@ MASKED = [
     ),
     ("times", "|    time_elapsed     | 1           |", "|    time_elapsed     | 12          |"),
     ("times", "[I 2026-11-21 05:16:03,123] Trial 0: 0.5", "[I 2026-11-21 05:16:04,999] Trial 0: 0.5"),
+    ("times", "2026-11-21 05:16:03,123.123 7 root INFO x", "2026-11-21 05:16:04,045.045 7 root INFO x"),
+    ("times", "2026-11-21 05:16:03,123,INFO,fit,loss 0.5", "2026-11-21 05:16:04,999,INFO,fit,loss 0.5"),
+    ("times", "2026-11-21 05:16:03,123:INFO:root:x", "2026-11-21 05:16:04,999:INFO:root:x"),
+    ("times", "log in logs/11-21/train_05h16m03.log", "log in logs/11-21/train_05h16m44.log"),
+    ("times", "wall_clock_s = 6.25", "wall_clock_s = 7.5"),
+    ("times", "score computation time: 3.5 s", "score computation time: 3.75 s"),
+    ("times", "computing the score of all folds: 3.5 s", "computing the score of all folds: 3.75 s"),
+    ("times", "loss 0.5, epoch: 3.5 s", "loss 0.5, epoch: 3.75 s"),
+    ("times", "loss of the fold computed in 3.5 s", "loss of the fold computed in 3.75 s"),
+    ("times", "took 1,204 ms", "took 1,305 ms"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
     ("rates", "25/25 [01:07<00:00,  2.71s/cell]", "25/25 [00:07<00:00,  1.71cell/s]"),
@@ -128,6 +138,18 @@ SEEN = [
     ("sha256 ab12", "sha256 ab13"),
     ("speed 3.2 m/s", "speed 3.3 m/s"),
     ("2026-11-21 11:12 wins", "2026-11-21 11:13 wins"),
+    ("2026-11-21 05:16:03,873", "2026-11-21 05:16:03,874"),
+    ("2026-11-21 05:16:03,873,0.5", "2026-11-21 05:16:03,874,0.5"),
+    ("2026-11-21 05:16:03,9,0.5", "2026-11-21 05:16:03,8,0.5"),
+    ("2026-11-21 05:16:03,123.456 x", "2026-11-21 05:16:03,123.457 x"),
+    ("0:00:01,57 right", "0:00:01,58 right"),
+    ("17,250ms", "18,250ms"),
+    ("a,17,250ms", "a,18,250ms"),
+    ("error on the test set: 1.7 minutes", "error on the test set: 1.8 minutes"),
+    ("fold 2, RMSE of all stops = 41 s", "fold 2, RMSE of all stops = 42 s"),
+    ("the loss of the best trial was 3.5 s", "the loss of the best trial was 3.6 s"),
+    ("epoch 3, 0:00:01,571, 0.5", "epoch 3, 0:00:01,572, 0.5"),
+    ("code 03h16m05x", "code 03h17m05x"),
     ("trials 5", "trials 6"),
     ("weights: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d", "weights: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e"),
     ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
@@ -366,6 +388,9 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
     """As in their paths; other texts of that form count."""
     run = "3fffaa0c1d2e4b5a8f7e6d5c4b3a2910"
     assert drawn_names([f"mlruns/0/{run}/meta.yaml"]) == {run}
+    uuid = "0a1b2c3d-ff41-4b0f-9844-0123456789ab"
+    assert drawn_names([f"runs/{uuid}/w.npy"]) == {uuid}
+    assert Masks(START, drawn={uuid, uuid[:8]}).mask(f"{uuid},1,loss 0.5").text == "⟨name⟩,1,loss 0.5"
     masks = Masks(0.0, drawn=[run])
     assert masks.mask(f"uri: file:///workspace/mlruns/0/{run}/artifacts").text == (
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
@@ -515,3 +540,25 @@ def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
     """In a file that is printed raw nothing is looked for."""
     assert MASKS.mask("took 3.1 s\x00").text == "took 3.1 s\x00"
     assert MASKS.mask("took 3.1 s\a").text == "took ⟨time⟩\a"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("fold 2: 0.25 s", "fold 2: 0.31 s", True),
+        ("a\nbest stage = 93.1 s", "a\nbest stage = 93.2 s", True),
+        ("gap of the third is 3 minutes", "gap of the third is 4 minutes", True),
+        ("fold 2: 0.25 s", "fold 2: 0.25 s", False),
+        ("fold 2 took 0.25 s", "fold 2 took 0.31 s", False),
+        ("training time: 0.25 s", "training time: 0.31 s", False),
+        ("10/10 - 1s 12ms/step", "10/10 - 1s 13ms/step", False),
+        ("speed: 8.5 it/s", "speed: 8.6 it/s", False),
+        ("at: 2026-11-21 05:16:03", "at: 2026-11-21 05:16:04", False),
+    ],
+)
+def test_what_a_unit_alone_shows_is_quoted(before: str, after: str, found: bool) -> None:
+    """A masked number under a name that may be a result's, if it differs; not what names a time, and no date."""
+    lines = [*guessed("stdout", before.encode(), after.encode(), (MASKS, MASKS))]
+    expected = TextDifference(path="stdout", line=before.count("\n") + 1, before="", after="")
+    assert [(each.path, each.line) for each in lines] == [(expected.path, expected.line)] * found
+    assert not lines or (lines[0].before, lines[0].after) == (before.split("\n")[-1], after.split("\n")[-1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..tasks import Call, Task
 
 TYPE_CHECKING = False
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 
     from ..process import Process
 
+ORDER = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.fix_order"
+"""The module that is there if tasks are done in order, in an experiment."""
 _JOBLIB = ("LokyBackend", "MultiprocessingBackend")
 """joblib's backends whose workers are processes of this run; those of clusters may lack this package."""
 
@@ -55,6 +59,8 @@ def set_up_joblib(module: Any, process: Process) -> None:
         if type(getattr(self, "_backend", None)).__name__ in _JOBLIB:
             numbered = Call(process).each(iterable)
             iterable = list(numbered) if hasattr(iterable, "__len__") else numbered
+        if ORDER in sys.modules:
+            self.return_ordered = True
         return call(self, iterable)
 
     _replace(module.Parallel, "__call__", call, call_numbered)
