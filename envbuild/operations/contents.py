@@ -99,7 +99,7 @@ def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
     if output.canonical:
         return output.canonical
     if output.bare:
-        return read_noted(output.bare, output.notes, masks_of(side.record)).digest
+        return read_noted(output.bare, output.notes, masks()).digest
     for folder in (history.run_folder(side.project, side.record.id) / "outputs", side.project):
         file = folder / output.path
         if not file.parent.resolve().is_relative_to(folder.resolve()):

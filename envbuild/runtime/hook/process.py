@@ -212,11 +212,15 @@ class Process:
         self.write(final=True)
 
     def _look_before_exit(self) -> None:
-        """Have ``os._exit``, which skips all that is done at an end, still look for files in memory."""
+        """Have ``os._exit``, which skips all that is done at an end, still look for files in memory.
+
+        Not in a forked child, which ends so as a rule: its parent, or who ends after that, sees the same folders, and
+        the workers of a loader would each read the batches that the others are about to give.
+        """
         leave = os._exit
 
         def _exit(status: int) -> Any:
-            if not self.looked:
+            if not (self.looked or self.forked):
                 self._keep_memory()
             leave(status)
 
