@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FOLDERS: set[Path] = set()
+_EXPECTED: list[None] = []
 _ENGINE = "envbuild.engine.docker.adapter"
 
 
@@ -31,13 +32,24 @@ def registered(folder: Path) -> Iterator[None]:
         _FOLDERS.discard(folder.absolute())
 
 
+@contextmanager
+def expected() -> Iterator[None]:
+    """Have containers looked for a while longer if this process is ended in the block, while an engine makes one."""
+    _EXPECTED.append(None)
+    try:
+        yield
+    finally:
+        _EXPECTED.pop()
+
+
 def remove_behind() -> None:
     """Start the process that removes what is left once this one has ended; nothing if there is nothing."""
     import subprocess
 
     folders = [str(folder) for folder in list(_FOLDERS) if folder.is_dir()]
     if folders or _ENGINE in sys.modules:
-        command = [sys.executable, "-m", "envbuild.operations.remove_leftovers", str(os.getpid()), json.dumps(folders)]
+        module, late = "envbuild.operations.remove_leftovers", str(len(_EXPECTED))
+        command = [sys.executable, "-m", module, str(os.getpid()), json.dumps(folders), late]
         # In "/", so that nothing is imported from a project.
         null = subprocess.DEVNULL
         subprocess.Popen(command, cwd="/", stdin=null, stdout=null, stderr=null, start_new_session=True)

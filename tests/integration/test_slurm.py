@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 
 from tests.integration.test_cluster_torch import TRAINING, shard
+from tests.support import relay
 from tests.support.cli import Done, Project, finish, until
 from tests.support.environments import environment
 from tests.support.gpus import build_standin, h100, install, machine
+from tests.support.registry import running_registry
 from tests.support.slurm import Cluster, slurm, wait_for_nodes
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -371,6 +374,31 @@ def test_stores_of_nodes_are_filled_from_a_peer(project: Project, two: Cluster, 
     lines = re.findall(r"^(\d): (image .*sha256:.*)$", done.stderr, re.M)
     made = [int(rank) // 2 for rank, line in lines if "nothing to do" not in line]
     assert sorted(made) == [0, 1], done  # one rank of each node
+
+
+def test_stores_of_nodes_are_filled_from_a_registry(project: Project, two: Cluster, tmp_path: Path) -> None:
+    """Each node has an empty store of its own: one of its ranks takes the image from the registry, the other waits."""
+    own = {"ENVBUILD_STORE": str(two.here / "from-registry")}
+    project.write("t.py", RANK)
+    tunnel = 'python=$1 relay=$2 port=$3 socket=$4; shift 4; "$python" "$relay" "$port" "$socket" & exec "$@"'
+    with running_registry(tmp_path / "registry") as registry:
+        image = project.must("push", "--json", f"{registry.host}/team/ranks", **two.environ).json["reference"]
+        port = registry.host.rpartition(":")[2]
+        through = ("sh", "-c", tunnel, "sh", sys.executable, relay.__file__, port, str(tmp_path / "socket"))
+        with relay.socket_to(int(port), tmp_path / "socket"):
+            place = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "-l")
+            run = (*ENVBUILD, "run", "--image", image, "--offline", "t.py")
+            refused = stepped(project, two, *place, *through, *run, **own)
+            assert refused.returncode != 0, "nothing may be there before"
+            run = (*ENVBUILD, "run", "--image", image, "t.py")
+            done = stepped(project, two, *place, *through, *run, **own)
+    assert done.returncode == 0, done
+    assert sorted(re.findall(r"rank (\d) of 4", done.stdout)) == ["0", "1", "2", "3"], done
+    log = (tmp_path / "registry/log").read_text()
+    got = Counter(re.findall(r'"GET /v2/team/ranks/blobs/sha256:([0-9a-f]{64}) HTTP/1.1" 200', log))
+    times = {registry.blob(digest).stat().st_size: number for digest, number in got.items()}
+    # Each node takes each layer once. The small one with the lock is read by each rank before, to compare the lock.
+    assert {number for size, number in times.items() if size > 5_000_000} == {2}, times
 
 
 @pytest.mark.parametrize("over", ["folder", "tcp"])

@@ -68,10 +68,11 @@ class Registry:
 
     def layer_blob(self, reference: str) -> Path:
         """Return the file of an image's only layer."""
-        manifest = json.loads(self._blob(reference.rpartition("@")[2]).read_bytes())
-        return self._blob(manifest["layers"][0]["digest"])
+        manifest = json.loads(self.blob(reference.rpartition("@")[2]).read_bytes())
+        return self.blob(manifest["layers"][0]["digest"])
 
-    def _blob(self, digest: str) -> Path:
+    def blob(self, digest: str) -> Path:
+        """Return the file of a blob, by its SHA-256."""
         name = digest.removeprefix("sha256:")
         return self.folder / "docker/registry/v2/blobs/sha256" / name[:2] / name / "data"
 

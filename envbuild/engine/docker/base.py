@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BufferedReader
 from typing import Any, BinaryIO, cast
 
 import docker
 import docker.errors
 
+from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.http import engine_refused
 from envbuild.engine.docker.images import engine_errors
@@ -35,16 +37,20 @@ def export_image(client: docker.APIClient, reference: str, architecture: str) ->
     """Implement ``BaseImages.export_image``; the container is removed on any exit, an interrupt included."""
     doing = f"export {reference}"
     with engine_errors(doing):
-        created = client.create_container(
+        create = partial(
+            client.create_container,
             reference,
             command=[_NO_PROGRAM],
             labels={STEP_LABEL: "export", owner.LABEL: owner.mark()},
             host_config=client.create_host_config(network_mode="none"),
             platform=f"linux/{architecture}",
         )
+        created, interrupt = uninterrupted(create)
     container = str(created["Id"])
     stream: BufferedReader | None = None
     try:
+        if interrupt is not None:
+            raise interrupt
         with engine_errors(doing):
             chunks = iter(client.export(container, chunk_size=_CHUNK))
         stream = BufferedReader(ChunkReader(chunks, doing), buffer_size=_CHUNK)

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.attach import copy_output
 from envbuild.engine.docker.endpoint import is_rootless
@@ -66,9 +67,11 @@ def _run(
 ) -> ContainerExit:
     """Run with or without the engine's init program."""
     since = time.time()
-    identity = _create(client, request, devices, init)
     kept = request.ended is not None
+    identity, interrupt = uninterrupted(partial(_create, client, request, devices, init))
     with _removed_unless_started(client, identity, kept=kept) as mark_started:
+        if interrupt is not None:
+            raise interrupt
         with ExitStack() as stack:
             with _refused("attach to the container"):
                 attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))

@@ -20,6 +20,7 @@ import docker
 import docker.errors
 import msgspec
 
+from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.http import engine_refused
@@ -53,9 +54,11 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
     if step.fresh:
         step = msgspec.structs.replace(step, base_key=f"fresh-{uuid4().hex}")
     _remove_abandoned(client)
-    container = _create(client, step, through)
+    container, interrupt = _create(client, step, through)
     stream: BufferedReader | None = None
     try:
+        if interrupt is not None:
+            raise interrupt
         if step.inputs is not None:
             _copy_inputs(client, container, step.inputs)
         with ended_early(step.unwanted, partial(_kill, client, container)):
@@ -113,15 +116,16 @@ def _result(client: docker.APIClient, container: str, step: Step) -> Iterator[by
         raise
 
 
-def _create(client: docker.APIClient, step: Step, through: tuple[str, ...]) -> str:
-    """Create the step's container, importing the base first if the engine lacks it."""
+def _create(client: docker.APIClient, step: Step, through: tuple[str, ...]) -> tuple[str, KeyboardInterrupt | None]:
+    """Create the step's container, importing the base first if the engine lacks it; returns as ``uninterrupted``."""
     if not _KEY.fullmatch(step.base_key):
         raise ValueError(f"base_key: expected [a-z0-9_.-], found {step.base_key!r}")
     reference = f"{_REPOSITORY}:{step.base_key}"
     for attempt in (1, 2, 3):
         try:
             with engine_errors("create the step's container"):
-                return _create_container(client, reference, step, (*through, *step.command))
+                words = (*through, *step.command)
+                return uninterrupted(partial(_create_container, client, reference, step, words))
         except EngineError as error:
             # Absent at first, or swept by another build between import and creation.
             if attempt == 3 or not isinstance(error.__cause__, docker.errors.NotFound):
