@@ -1,12 +1,13 @@
 """Connections passed on between a port on loopback and a socket in a folder, as tunnels to a registry do.
 
-``python relay.py PORT SOCKET`` listens on the port, if nobody does, until it is ended.
+``python relay.py PORT SOCKET`` listens on the port, if nobody does, as long as the process lives that started it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -54,8 +55,10 @@ def socket_to(port: int, path: Path) -> Iterator[None]:
 
 async def _listen(port: int, path: str) -> None:
     with contextlib.suppress(OSError):  # another task of this node does it
-        server = await asyncio.start_server(to(lambda: asyncio.open_unix_connection(path)), "127.0.0.1", port)
-        await server.serve_forever()
+        await asyncio.start_server(to(lambda: asyncio.open_unix_connection(path)), "127.0.0.1", port)
+        parent = os.getppid()
+        while os.getppid() == parent:
+            await asyncio.sleep(0.2)
 
 
 if __name__ == "__main__":
