@@ -100,7 +100,9 @@ class NamespaceSteps:
                 self._sweep()
                 name = tempfile.mkdtemp(prefix="step-", dir=self._scratch)
                 lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
-                stack.callback(_leave, Path(name), lock, later=isinstance(step, TreeStep) and step.removed_later)
+                later = isinstance(step, TreeStep) and step.removed_later
+                # After a failure nobody may wait for a thread.
+                stack.push(lambda kind, *_: _leave(Path(name), lock, later=later and kind is None))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
