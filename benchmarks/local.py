@@ -1,7 +1,9 @@
 """The local engine, from a filled store to the first line that a program prints; Docker and uv do the same work.
 
 The store is filled before anything is timed, and nothing asks a network. The floor writes as many bytes as the image
-has to one file, and syncs it.
+has to one file, and syncs it. What earlier runs made is moved away, not removed: an ext4 without a journal looks for
+inodes that were not removed in the last minute or five, which costs the next command seconds (fs/ext4/ialloc.c,
+``recently_deleted``), and no user removes a store before each run.
 """
 
 from __future__ import annotations
@@ -72,13 +74,14 @@ def second(folder: Path) -> tuple[str, list[Case]]:
     (other / "program.py").write_text(_PROGRAM)
     for engine in (_LOCAL, _DOCKER):
         call(*_RUN, cwd=project, environment={**store, **engine})
-    before = {path.name for kind in ("layers", "trees") for path in _derived(folder, kind)}
+    kinds = ("layers", "trees", "bytecode")
+    before = {path.name for kind in kinds for path in _derived(folder, kind)}
 
     def forget() -> None:
-        for kind in ("layers", "trees"):
+        for kind in kinds:
             for path in _derived(folder, kind):
                 if path.name not in before:
-                    shutil.rmtree(path)
+                    _put_away(path, folder)
         _forget_images(other)
 
     environment = {**store, **_LOCAL}
@@ -116,14 +119,21 @@ def _forget(folder: Path, project: Path, *, system: bool = False) -> None:
     bottom = _lowest(project)
     for kind in _derived(folder, ""):
         if not system or kind.name not in ("layers", "trees"):
-            shutil.rmtree(kind)
+            _put_away(kind, folder)
             continue
         for path in kind.iterdir():
             note = path / "layer.json"
             digest = json.loads(note.read_bytes())["diff_id"] if note.is_file() else path.name
             if digest != bottom:
-                shutil.rmtree(path)
+                _put_away(path, folder)
     _forget_images(project)
+
+
+def _put_away(path: Path, folder: Path) -> None:
+    """Move what a run has made to where nobody looks for it; it goes with the benchmark's folder."""
+    away = folder / "away"
+    away.mkdir(exist_ok=True)
+    path.rename(away / f"{len(list(away.iterdir()))}")
 
 
 def _forget_images(project: Path) -> None:
@@ -204,7 +214,7 @@ def _uv(folder: Path, project: Path, store: dict[str, str]) -> Case:
         command=["sh", "-c", script],
         cwd=project,
         environment=environment,
-        prepare=lambda: shutil.rmtree(venv, ignore_errors=True),
+        prepare=lambda: _put_away(Path(venv), folder) if Path(venv).exists() else None,
     )
 
 

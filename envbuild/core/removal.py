@@ -10,6 +10,8 @@ from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_DEPTH = 32
+"""Levels of folders that are open at once; deeper ones are moved up."""
 _ROUNDS = 100_000
 """How deep folders may be; also an end to a program that makes new ones all the time."""
 
@@ -19,7 +21,7 @@ def remove_tree(path: Path) -> bool:
 
     Every step is relative to an open folder, and no link is followed: whatever takes the place of a name meanwhile,
     nothing outside is removed or changed. Folders that are closed to their owner are opened first. Depth does not
-    matter: what is in a folder of the tree is moved up before that folder goes. What the system refuses stays.
+    matter: far below, what is in a folder is moved up before that folder goes. What the system refuses stays.
     """
     try:
         above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -36,18 +38,22 @@ def remove_tree(path: Path) -> bool:
         os.close(above)
 
 
-def _empty(top: int) -> None:
+def _empty(top: int, depth: int = 0) -> None:
     """Remove what is in an open folder, until nothing more goes."""
     before: set[str] = set()
     for _ in range(_ROUNDS):
         names = set(os.listdir(top))
-        if names == before:
+        if not names or names == before:
             return
         before = names
         for name in names:
             if not _unlinked(top, name):
                 with suppress(OSError):
-                    _raise_contents(top, name)
+                    if depth < _DEPTH:  # each level holds a folder open
+                        with _opened(top, name) as folder:
+                            _empty(folder, depth + 1)
+                    else:
+                        _raise_contents(top, name)
                     os.rmdir(name, dir_fd=top)
 
 

@@ -72,6 +72,11 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
             be written to. None: all comes from ``fill``.
         files: shown to the command below ``folder``, by name, read-only.
         folder: absolute path in the container; unused without ``files``.
+        memory: bytes that the root file system has, about, where nobody wants it but for the result: it is made in
+            memory if there is much more of that, and on the disk if not. 0: all of it may be wanted.
+        removed_later: what is left of the step may be removed after the context, while others go on; this process waits
+            for it at its end, and what a killed one leaves is removed by the next step.
+        niceness: how much the step gives way to others (nice(2)).
         command, environment, result, unwanted: as for ``Step``.
     """
 
@@ -81,6 +86,9 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     base: Path | None = None
     files: Mapping[str, Path] = msgspec.field(default_factory=dict)
     folder: str = ""
+    memory: int = 0
+    niceness: int = 0
+    removed_later: bool = False
     result: str = "/"
     unwanted: Event | None = None
 

@@ -48,6 +48,10 @@ from envbuild.lockfile.model import Lock, PythonBuild, Wheel
 
 _THREADS = 3
 _INPUTS = "inputs.tar"
+_COMPILING = 384 << 20
+"""Bytes of an interpreter (80 MB) and of the modules of all wheels (50 MB with TensorFlow), with room for more."""
+_NICENESS = 10
+"""Of compiling, which has time until the OS layer is there."""
 _END = 2 * BLOCK
 """Bytes of a tar's end."""
 
@@ -105,6 +109,7 @@ def assemble(
     trees: LayerTrees | None = None,
     unpacked: bool = False,
     place: Place = lambda: None,
+    configuring: threading.Event | None = None,
 ) -> Built:
     """Make the image.
 
@@ -119,6 +124,8 @@ def assemble(
         interpreter: what modules are compiled in, next to the OS layer; None for the OS layer itself, when it is made.
         trees, unpacked: as for ``Layers``; where ``unpacked``, layers of the image may have a tree and no file.
         place: see ``Place``.
+        configuring: set by ``build_os`` when its packages' scripts run. Compiling begins then, since what is left of
+            the OS layer takes longest and one processor.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
@@ -126,7 +133,11 @@ def assemble(
         EngineError: the engine is not reachable or refused.
     """
     layers = Layers(cache, boot_id(), trees, unpacked=unpacked)
-    return _Assembly(plan, cache, layers, runner, progress, ready, interpreter, place).run(lock, build_os, check)
+    if configuring is None:
+        configuring = threading.Event()
+        configuring.set()
+    made = _Assembly(plan, cache, layers, runner, progress, ready, interpreter, place, configuring)
+    return made.run(lock, build_os, check)
 
 
 class _Assembly:
@@ -142,9 +153,11 @@ class _Assembly:
         ready: Ready,
         interpreter: Interpreter | None,
         place: Place,
+        configuring: threading.Event,
     ) -> None:
         self.plan = plan
         self.place = place
+        self.configuring = configuring
         self.ready = ready
         self.cache = cache
         self.runner = runner
@@ -171,7 +184,10 @@ class _Assembly:
         system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
         def os_layer() -> FileBlob:
-            blob = self._make(system, lambda target: build_os(target.folder / TAR, target.stream()))
+            try:
+                blob = self._make(system, lambda target: build_os(target.folder / TAR, target.stream()))
+            finally:
+                self.configuring.set()  # another command may have made it
             if check is not None and not checks:
                 checks.append(pool.submit(self._check, check, blob, futures, lock))
             return blob
@@ -309,6 +325,7 @@ class _Assembly:
         def make(folder: Path) -> None:
             place = self.place()
             if place is not None:
+                self.configuring.wait()
                 self._compile_in_place(place, os_layer, folder)
                 return
             base, key = self._base(os_layer)
@@ -362,6 +379,8 @@ class _Assembly:
             command=compile_command(self.plan.executable, skipped(self.plan.layout)),
             environment=ENVIRONMENT,
             result=COMPILE_OUT,
+            memory=_COMPILING,
+            niceness=_NICENESS,
             unwanted=self.stopped,
         )
         with self.progress.phase("bytecode: compile"), place.run_tree_step(step) as found:

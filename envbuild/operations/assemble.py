@@ -79,7 +79,7 @@ def assemble_image(
     from envbuild.image.plan.model import plan
     from envbuild.resolve.libraries import closure
 
-    lock, store = loaded.lock, anew or Store()
+    lock, store, configuring = loaded.lock, anew or Store(), threading.Event()
     steps = _Steps(lock, engine, store, fresh=anew is not None)
     ensure_files(
         loaded, store, options.sources, offline=options.offline, events=events, without=unneeded_emulators(lock)
@@ -91,7 +91,7 @@ def assemble_image(
             cache=loading.watching(store) if loading else store,
             runner=steps,
             build_os=lambda output, stream: build_os_layer(
-                lock.os, store.path, steps, output, events, stream, steps.in_trees()
+                lock.os, store.path, steps, output, events, stream, steps.in_trees(), configuring.set
             ),
             progress=events,
             check=closure.checker(
@@ -106,6 +106,7 @@ def assemble_image(
             trees=None if anew else layer_trees(store),
             unpacked=loading is not None and is_local(engine),
             place=steps.in_trees,
+            configuring=configuring,
         )
     for layer in built.layers:
         events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))

@@ -178,7 +178,9 @@ def _up_to_date(loaded: LoadedLock, engine: Engine | None, events: Events) -> Im
     if not is_recorded(engine.find_image(record.reference), record):
         return None
     note_lock(Store(), loaded.path, loaded.lock)
-    events.report(ImageUpToDate(lock=loaded.lock.name, config=record.config))
+    name = engine.describe().get("name", "engine")
+    found = ImageUpToDate(lock=loaded.lock.name, config=record.config, engine=name, reference=record.reference)
+    events.report(found)
     return record
 
 

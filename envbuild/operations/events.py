@@ -64,10 +64,18 @@ class FileReplaced(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageUpToDate(Event):
-    """The engine holds the image of the lock of this name already; ``config`` is its identity (hexadecimal)."""
+    """An engine holds the image of the lock of this name already.
+
+    Attributes:
+        config: its identity (hexadecimal).
+        engine: the engine's name.
+        reference: the image's name there.
+    """
 
     lock: str
     config: str
+    engine: str
+    reference: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

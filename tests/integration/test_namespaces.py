@@ -441,6 +441,51 @@ def test_a_result_in_place_is_the_same_for_everybody(base: Path) -> None:
     assert found["lent"] == found["root"]
 
 
+MEMORY_PROGRAM = """\
+import json, sys
+from pathlib import Path
+from envbuild.engine.local.namespaces import NamespaceSteps
+from envbuild.engine.protocol import TreeStep
+scratch, base, memory, script = *map(Path, sys.argv[1:3]), int(sys.argv[3]), sys.argv[4]
+step = TreeStep(
+    fill=lambda output: output.write(base.read_bytes()), command=("/bin/sh", "-c", script),
+    environment={"PATH": "/bin"}, result="/build/out", memory=memory, removed_later=True,
+)
+with NamespaceSteps(scratch).run_tree_step(step) as found:
+    entries = [(entry.path, entry.kind, entry.mode, entry.size) for entry in found.entries]
+    (file,) = (entry for entry in entries if entry[1] == "file")
+    print(json.dumps([entries, (found.root / file[0]).read_text(), (found.root / "etc").exists()]))
+"""
+KIND = """\
+mkdir -p /build/out
+while read -r _ place kind _; do [ "$place" != / ] || last=$kind; done < /proc/mounts
+echo $last > /build/out/kind
+"""
+
+
+@pytest.mark.parametrize("prefix", [(), AS_NOBODY], ids=["root", "user"])
+def test_a_root_file_system_in_memory_leaves_its_result_on_the_disk(base: Path, prefix: tuple[str, ...]) -> None:
+    """The result is where that of another step is, and nothing else; without enough memory the disk takes it all.
+
+    What is removed later is gone when the process has ended.
+    """
+    found = []
+    for memory in (1, 1 << 60):
+        scratch = base.with_name(f"memory-{memory}-{len(prefix)}") / "steps"
+        scratch.mkdir(parents=True)
+        for folder in (scratch, scratch.parent):
+            os.chown(folder, *([int(NOBODY)] * 2 if prefix else [0, 0]))
+        command = [*prefix, PYTHON, "-B", "-c", MEMORY_PROGRAM, str(scratch), str(base), str(memory), KIND]
+        done = subprocess.run(command, cwd="/", env=ENVIRON, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        found.append(json.loads(done.stdout))
+        assert list(scratch.iterdir()) == []
+    (entries, kind, rest), (other, on_disk, all_of_it) = found
+    assert (kind, rest, all_of_it) == ("tmpfs\n", False, True)
+    assert on_disk != kind
+    assert [entry[:3] for entry in entries] == [entry[:3] for entry in other]
+
+
 def test_a_root_file_system_that_is_not_whole_runs_nothing(base: Path, tmp_path: Path) -> None:
     """What fails while it is written ends the step before its command, and leaves nothing."""
     ran = tmp_path / "ran"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -57,6 +58,20 @@ def test_what_is_denied_fails_and_programs_go_on() -> None:
     expected = [[errno.EPERM] * len(numbers), [errno.EPERM] * len(calls["refused"])]
     expected += [[errno.ENOSYS] * len(calls["unknown"]), [0] * len(calls["served"])]
     assert done.stdout.split("\n")[1:] == [*map(str, expected), ""], done.stderr
+
+
+@pytest.mark.skipif(_MACHINE not in syscall_filter.DENIED, reason="the filter is for machines Debian builds on")
+def test_a_step_that_syncs_does_not_wait_for_the_disk() -> None:
+    """Calls that sync succeed without being made: the kernel would refuse a descriptor that is none."""
+    calls = ",".join(f"{number}:-1:0:0:0" for number in syscall_filter.SYNCS[_MACHINE].values())
+    answers = []
+    for unsynced in (False, True):
+        code = syscall_filter.program(_MACHINE, unsynced=unsynced).hex()
+        arguments = [sys.executable, "-I", "-c", _PROGRAM, code, "435", calls]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+        answers.append(json.loads(done.stdout.splitlines()[-1]))
+    assert sorted(answers[0]) == [0, *[errno.EBADF] * 4]  # sync takes none
+    assert answers[1] == [0] * 5
 
 
 _LDCONFIG = """\

@@ -68,7 +68,8 @@ def _(event: events.FileReplaced) -> Iterable[Line]:
 
 @lines.register
 def _(event: events.ImageUpToDate) -> Iterable[Line]:
-    yield Line("image", (event.lock, f"sha256:{event.config[:12]}…", "nothing to do"), elapsed=True)
+    where = f"nothing to do: {event.engine} has {event.reference}"
+    yield Line("image", (event.lock, f"sha256:{event.config[:12]}…", where), elapsed=True)
 
 
 @lines.register

@@ -15,6 +15,8 @@ it; the last one is named ``WHOLE``, without which no command starts. The result
 follows on descriptor 1 is a line of JSON for each entry: the fields of ``engine.protocol.FoundEntry``, a capability in
 hexadecimal. With ``hand_over`` all of it becomes this user's root's, to be read and moved, once it is listed.
 
+With ``in_memory`` the root file system is a tmpfs, and only its result is in the step's folder.
+
 With ``base``, a folder of the host, its folders are mounted in the root file system, read-only, before anything comes.
 
 With ``emulated``, the name of another machine, its programs are started by the program ``EMULATOR`` in the step's
@@ -102,6 +104,7 @@ def main() -> None:
     """Run the step that descriptor 0 describes; see the module's description."""
     request = json.loads(sys.stdin.buffer.readline())
     os.umask(0o022)
+    os.nice(request.get("niceness", 0))
     try:
         with ExitStack() as stack:
             tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
@@ -151,9 +154,12 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool, 
         has_base = _take_base(request)
     if machine := request["emulated"]:
         _emulate(machine, own_user_namespace=own_user_namespace)
-    _mount("root", "root", None, _BIND)
-    _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
-    os.chdir("root")
+    if request.get("in_memory"):
+        _make_in_memory(request["result"])
+    else:
+        _mount("root", "root", None, _BIND)
+        _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
+        os.chdir("root")
     if has_base:
         _lay("../base")
     if shown := request.get("shown"):
@@ -187,6 +193,18 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool, 
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
             os.unlink(entry.path)
+
+
+def _make_in_memory(result: str) -> None:
+    """Make a root file system in memory, and go there; the result alone is in the folder ``root``, on the disk."""
+    place = result.strip("/")
+    os.makedirs(f"root/{place}")
+    os.mkdir("memory")
+    _mount("tmpfs", "memory", "tmpfs", _NODEV, "mode=755,nr_inodes=0")
+    os.makedirs(f"memory/{place}")
+    _mount(f"root/{place}", f"memory/{place}", None, _BIND)
+    _mount(None, f"memory/{place}", None, _BIND | _REMOUNT | _NODEV)
+    os.chdir("memory")
 
 
 def _take_base(request: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from typing import Any, BinaryIO, cast
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
+from envbuild.engine.local.memory import free_memory
 from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, WHOLE
 from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, EngineError
@@ -39,6 +41,8 @@ _ENVIRONMENT = {"HOME": "/root", "HOSTNAME": "envbuild", "PATH": "/usr/sbin:/usr
 _IDENTITIES = 65_536
 _UNUSED = 0x7000_0000
 """First identity of a range that no system gives out: https://systemd.io/UIDS-GIDS/ lists those in use."""
+_SHARE = 4
+"""A step's files are in memory only where there is so many times as much of it."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
 
 
@@ -78,6 +82,8 @@ class NamespaceSteps:
             "shown": step.folder,
             "hand_over": os.geteuid() != 0,
             "base": "" if step.base is None else str(step.base.absolute()),
+            "niceness": step.niceness,
+            "in_memory": 0 < step.memory <= free_memory() // _SHARE,
         }
         with self._running(step, request, step.files) as (root, stream):
             yield FinishedTree(root=root, entries=_entries(stream))
@@ -92,9 +98,11 @@ class NamespaceSteps:
         with ExitStack() as stack:
             with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
                 self._sweep()
-                folder = tempfile.TemporaryDirectory(prefix="step-", dir=self._scratch, ignore_cleanup_errors=True)
-                name = stack.enter_context(folder)
+                name = tempfile.mkdtemp(prefix="step-", dir=self._scratch)
                 lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
+                later = isinstance(step, TreeStep) and step.removed_later
+                # After a failure nobody may wait for a thread.
+                stack.push(lambda kind, *_: _leave(Path(name), lock, later=later and kind is None))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
@@ -109,7 +117,8 @@ class NamespaceSteps:
                 **special,
                 "folder": name,
                 "command": step.command,
-                "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record)).hex(),
+                # dpkg syncs two thousand times, and nothing of a step survives a failure.
+                "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record), unsynced=True).hex(),
                 "record": record,
                 "environment": {**_ENVIRONMENT, **step.environment},
                 "user": "entered" if self._prefix else _user_namespace(),
@@ -117,16 +126,11 @@ class NamespaceSteps:
                 "owners": step.result == "/",
                 "emulated": self._emulator.machine if self._emulator else "",
             }
-            try:
-                with _started(request, self._prefix) as process:
-                    with ended_early(step.unwanted, process.kill):
-                        _judge(step, process, root)
-                    assert process.stdout is not None  # noqa: S101 - a pipe
-                    yield root, BufferedReader(_Checked(process, step), buffer_size=1 << 20)
-            finally:
-                if any(root.iterdir()):
-                    _remove(root)
-                os.close(lock)
+            with _started(request, self._prefix) as process:
+                with ended_early(step.unwanted, process.kill):
+                    _judge(step, process, root)
+                assert process.stdout is not None  # noqa: S101 - a pipe
+                yield root, BufferedReader(_Checked(process, step), buffer_size=1 << 20)
 
     def _sweep(self) -> None:
         """Remove what steps left whose process was killed."""
@@ -379,6 +383,24 @@ def _lent(path: Path, user: int) -> _Range | None:
                 first, _, count = rest.partition(":")
                 ranges.append(_Range(first=int(first), count=int(count)))
     return max(ranges, key=lambda lent: lent.count, default=None)
+
+
+def _leave(folder: Path, lock: int, *, later: bool) -> None:
+    """Remove a step's folder, here or in a thread that the process waits for at its end, and let go of its lock."""
+
+    def remove() -> None:
+        try:
+            root = folder / "root"
+            if root.exists() and any(root.iterdir()):
+                _remove(root)
+            _remove(folder)
+        finally:
+            os.close(lock)
+
+    if later:
+        threading.Thread(target=remove, name="remove-step").start()
+    else:
+        remove()
 
 
 def _remove(folder: Path) -> None:

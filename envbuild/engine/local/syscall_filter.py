@@ -49,6 +49,11 @@ DENIED = {
 SOCKET = {"x86_64": 41, "aarch64": 198}
 PERSONALITY = {"x86_64": 135, "aarch64": 92}
 CLONE = {"x86_64": 56, "aarch64": 220}
+SYNCS = {
+    "x86_64": {"fsync": 74, "fdatasync": 75, "sync": 162, "sync_file_range": 277, "syncfs": 306},
+    "aarch64": {"sync": 81, "fsync": 82, "fdatasync": 83, "sync_file_range": 84, "syncfs": 267},
+}
+"""Calls that wait until files are on the disk."""
 _CLONE3 = 435
 _UNUSED = {"x86_64": (337, 424), "aarch64": (295, 424)}
 """First number that had no call in Linux 6.18, and the first one after it that had. 335 and 336 (uretprobe, uprobe)
@@ -68,12 +73,15 @@ _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _ERROR, _NOTICE = 0x7FFF0000, 0x00050000, 0x7FC00000
 
 
-def program(machine: str, allowed: Collection[str] = (), noticed: Collection[int] = ()) -> bytes:
+def program(
+    machine: str, allowed: Collection[str] = (), noticed: Collection[int] = (), *, unsynced: bool = False
+) -> bytes:
     """Return the instructions of the filter; raises ``KeyError`` for a machine that it does not know.
 
     Args:
         allowed: names of calls in ``DENIED`` that are not denied.
         noticed: numbers of calls that are handed to another process (``owners.py``).
+        unsynced: ``SYNCS`` succeed and do nothing, as with systemd-nspawn's ``--suppress-sync``.
     """
     denied = sorted(number for name, number in DENIED[machine].items() if name not in allowed)
     refuse, unknown = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
@@ -93,6 +101,8 @@ def program(machine: str, allowed: Collection[str] = (), noticed: Collection[int
     ]
     for number in denied:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+    for number in SYNCS[machine].values() if unsynced else ():
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERROR)]  # of number 0: the call returns 0
     for number in sorted(noticed):
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTICE)]
     code += [

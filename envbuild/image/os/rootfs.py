@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +25,7 @@ from envbuild.image.os.normalise import FILES, FOLDERS, LINKS, normalise, normal
 from envbuild.image.os.seed import (
     WORK,
     Source,
+    check_members,
     dpkg_config,
     fill_seed,
     install_script,
@@ -62,6 +65,7 @@ def build_os_layer(
     progress: Progress,
     stream: BinaryIO | None = None,
     trees: TreeStepRunner | None = None,
+    configuring: Callable[[], object] = lambda: None,
 ) -> Layer:
     """Build the OS layer from what is in the store, packages or a base image; the output is whole or absent.
 
@@ -73,6 +77,7 @@ def build_os_layer(
         progress: receives how many packages are read.
         stream: takes the tar instead of ``output``.
         trees: runs the step instead of ``runner``, and leaves what the packages have made where it is.
+        configuring: called when the step's file system is there; not at all without ``trees``.
 
     Raises:
         IntegrityError: a package file is missing or does not match the lock.
@@ -86,7 +91,7 @@ def build_os_layer(
         work = Path(folder)
         sources = open_packages(os, store_path)
         if trees is not None:
-            return _in_a_tree(os, sources, trees, output, progress, stream)
+            return _in_a_tree(os, sources, trees, output, progress, stream, configuring)
         with progress.phase("os: unpack", len(sources), unit="packages") as advance:
             seed = write_seed_and_inputs(os, sources, work / "seed.tar", work / "inputs.tar", advance)
         step = Step(
@@ -107,14 +112,25 @@ def _in_a_tree(
     output: Path,
     progress: Progress,
     stream: BinaryIO | None,
+    filled: Callable[[], object],
 ) -> Layer:
-    """Build the layer in one folder: the seed is unpacked there, dpkg reads the store's packages, its files stay."""
-    with ExitStack() as configuring:
+    """Build the layer in one folder: the seed is unpacked there, dpkg reads the store's packages, its files stay.
+
+    dpkg starts as soon as the seed is there. All packages have their locked digests by then; the members of those that
+    are not in the seed are checked while it runs, and nothing of the result is used before that has ended.
+    """
+    over = threading.Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="check-packages") as pool, ExitStack() as configuring:
+        configuring.callback(over.set)
+        checks: list[Future[None]] = []
 
         def fill(output: BinaryIO) -> None:
             with progress.phase("os: unpack", len(sources), unit="packages") as advance:
-                fill_seed(os, sources, output, advance)
+                rest = fill_seed(os, sources, output, advance)
+                advance(len(rest))
             configuring.enter_context(progress.phase("os: configure"))
+            filled()
+            checks.append(pool.submit(check_members, rest, over.is_set))
 
         step = TreeStep(
             fill=fill,
@@ -122,8 +138,11 @@ def _in_a_tree(
             folder=f"/{WORK}/debs",
             command=("/bin/sh", f"/{WORK}/install.sh"),
             environment={},
+            removed_later=True,
         )
-        with _naming_the_package(), trees.run_tree_step(step) as found:
+        with _checked_first(checks), _naming_the_package(), trees.run_tree_step(step) as found:
+            for check in checks:
+                check.result()
             return normalise_tree(found, output, "the OS layer", layout.ENV_PREFIX.strip("/"), into=stream)
 
 
@@ -138,6 +157,17 @@ def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:
         BuildError: the stream is no sound tar, or holds names that cannot be in a layer.
     """
     return normalise(stream, output, "the base image")
+
+
+@contextmanager
+def _checked_first(checks: Sequence[Future[None]]) -> Iterator[None]:
+    """Raise what is wrong with a package rather than what dpkg made of it."""
+    try:
+        yield
+    except BuildError:
+        for check in checks:
+            check.result()
+        raise
 
 
 @contextmanager

@@ -42,6 +42,8 @@ _UNSEEDED = re.compile(
 """What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
 
 _IN_MEMORY = 4 << 20
+_READ: set[tuple[str, int, int, int, int, int]] = set()
+"""Packages whose members this process has read, digest compared: some are read for the seed and for the interpreter."""
 _SET_PIPE_SIZE = 1031  # linux/fcntl.h; Python has it since 3.10 on most systems
 
 
@@ -130,11 +132,14 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
     return layer
 
 
-def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance) -> None:
+def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance) -> tuple[Source, ...]:
     """Write the members of the seed to a stream as packages are read, then script and plan; the packages are not in it.
 
     Args:
         output: takes a tar's members, in any order.
+
+    Returns:
+        The packages of which only the digest was compared, for ``check_members``.
 
     Raises:
         BuildError: an unsound package or member.
@@ -142,22 +147,55 @@ def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Adva
     """
     sources = tuple(sources)
     base = bootstrap.essential(map(_ordered, sources))
+    rest = tuple(source for source in sources if source.package.name not in base)
+    for source in rest:
+        _check(source)
     tree = Members(output, "the OS seed")
-    for source, data in unpacked(sources, whole=False):
-        for entry, content in source.deb.members(data):
-            if source.package.name in base:
-                add_member(tree, entry, content)
+    for source, data in unpacked((source for source in sources if source.package.name in base), whole=False):
+        for entry, content in members_of(source, data):
+            add_member(tree, entry, content)
         advance(1)
     add_skeleton(tree, os.architecture)
     for name, made, mode in (("install.sh", install_script(), 0o755), ("plan", install_plan(sources), 0o644)):
         tree.add(Entry(path=f"{WORK}/{name}", kind="file", mode=mode, size=len(made)), made)
+    return rest
+
+
+def check_members(sources: Iterable[Source], stopped: Callable[[], bool]) -> None:
+    """Read packages whose members nobody has read in this process, and refuse what has no place in a package.
+
+    Args:
+        stopped: asked before each one whether the rest is still wanted.
+
+    Raises:
+        BuildError, IntegrityError: as for ``fill_seed``.
+    """
+    # The largest last: what the interpreter needs of them is being read in another thread.
+    for source in sorted(sources, key=lambda source: source.package.size):
+        if not stopped() and _state(source) not in _READ:
+            for _, data in unpacked((source,), whole=False):
+                for _ in members_of(source, data):
+                    pass
+
+
+def members_of(source: Source, data: BinaryIO) -> Iterator[tuple[Entry, BinaryIO | None]]:
+    """Yield a package's members as ``Deb.members`` does, and note when all were sound."""
+    yield from source.deb.members(data)
+    _READ.add(_state(source))
+
+
+def _state(source: Source) -> tuple[str, int, int, int, int, int]:
+    """Return what tells a file of one digest from another file, or from itself changed."""
+    found = source.deb.path.stat()
+    numbers = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return source.package.sha256, *numbers
 
 
 def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter | None, advance: Advance) -> Layer:
     base = bootstrap.essential(map(_ordered, sources))
     with Tree(seed.parent, "the OS seed") as tree:
         for source, data in unpacked(sources, whole=inputs is not None):
-            for entry, content in source.deb.members(data):
+            for entry, content in members_of(source, data):
                 if source.package.name in base:
                     add_member(tree, entry, content)
             if inputs is not None:

@@ -236,22 +236,28 @@ def test_in_a_folder_nothing_travels_but_the_seed(archive: Archive, tmp_path: Pa
         assert "tmp/y" not in tar.getnames()
 
 
-def test_nothing_runs_over_packages_that_are_refused(archive: Archive, tmp_path: Path) -> None:
-    """A hostile package, one with other bytes, and one that cannot be unpacked end the step while it is filled."""
-    trees = FakeTrees(tmp_path / "root")
+@pytest.mark.parametrize("essential", ["yes", "no"])
+def test_nothing_is_kept_of_packages_that_are_refused(archive: Archive, tmp_path: Path, essential: str) -> None:
+    """A hostile package, one with other bytes, and one that cannot be unpacked end the step.
 
-    def refused(kind: type[Exception], message: str) -> None:
+    Nothing runs over one with other bytes, nor over another one of the seed; the rest is refused while scripts run.
+    """
+    number = iter(range(9))
+
+    def refused(kind: type[Exception], message: str, *, runs: bool = essential == "no") -> None:
+        trees, output = FakeTrees(tmp_path / f"root{next(number)}"), tmp_path / "out"
         with pytest.raises(kind, match=message):
-            build_os_layer(archive.os, archive.path, FakeEngine(), tmp_path / "out", Silent(), trees=trees)
-        assert trees.step is None
+            build_os_layer(archive.os, archive.path, FakeEngine(), output, Silent(), trees=trees)
+        assert (trees.step is not None) == runs
+        assert not output.exists()
         archive.packages.pop()
 
-    archive.add("evil", [Member(name="../../etc/cron.d/x", data=b"x")])
+    archive.add("evil", [Member(name="../../etc/cron.d/x", data=b"x")], Essential=essential)
     refused(BuildError, "evil_1.0_all.deb: its member '../../etc/cron.d/x' is refused")
     path = archive.add("curl", [Member(name="./usr/bin/curl", data=b"1")])
     path.write_bytes(deb_bytes(deb_control("curl"), members=[Member(name="./usr/bin/curl", data=b"2")]))
-    refused(IntegrityError, "curl_1.0_all.deb")
-    path = archive.add("short", [Member(name="./usr/bin/short", data=bytes(3 << 20))])
+    refused(IntegrityError, "curl_1.0_all.deb", runs=False)
+    path = archive.add("short", [Member(name="./usr/bin/short", data=bytes(3 << 20))], Essential=essential)
     data = path.read_bytes()
     damaged = data[:-40] + bytes(40)
     archive.packages[-1] = msgspec.structs.replace(archive.packages[-1], sha256=sha256_bytes(damaged))
