@@ -212,10 +212,15 @@ def way_out(printed: str, *, versioned: bool) -> str:
 def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) -> Made:
     first, second = (canonical.read(data, name) for name, data in (one, two))
     differing = [] if one[0] == two[0] else [f"{one[0]} and {two[0]}"]
-    differing += canonical.differences(first, second)
+    named = canonical.differences(first, second)
+    first, second = (
+        canonical.without_folder(wheel, named, f"/{_WORK}/{place}")
+        for wheel, place in zip((first, second), _PLACES, strict=True)
+    )
+    differing += (left := canonical.differences(first, second))
     if differing:
-        left = len(differing) - _MOST_SHOWN
-        lines = "".join(f"\n  {name}" for name in differing[:_MOST_SHOWN]) + (f"\n  … {left} more" if left > 0 else "")
+        more = len(differing) - _MOST_SHOWN
+        lines = "".join(f"\n  {name}" for name in differing[:_MOST_SHOWN]) + (f"\n  … {more} more" if more > 0 else "")
         raise NotReproducibleError(
             f"{archive.name}: two builds of it differ, in:{lines}",
             "its build writes something of its folder, the time or chance into them; build a wheel elsewhere and name "
@@ -225,7 +230,10 @@ def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) 
         name=one[0],
         data=canonical.canonical(first),
         builds=(sha256_bytes(one[1]), sha256_bytes(two[1])),
-        normalised=tuple(canonical.normalised(first, second)),
+        normalised=(
+            *canonical.normalised(first, second),
+            *(f"folder of the build in {name}" for name in named if name not in left),
+        ),
     )
 
 
