@@ -20,6 +20,7 @@ from typing import BinaryIO
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import temporary_folder
 from envbuild.core.progress import Progress
+from envbuild.core.text import quote
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.errors import BuildError, NotReproducibleError
 from envbuild.image.python.environment import WheelFile, pack_wheels
@@ -232,7 +233,7 @@ def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) 
         builds=(sha256_bytes(one[1]), sha256_bytes(two[1])),
         normalised=(
             *canonical.normalised(first, second),
-            *(f"folder of the build in {name}" for name in named if name not in left),
+            *(f"folder of the build in {quote(name)}" for name in named if name not in left),
         ),
     )
 

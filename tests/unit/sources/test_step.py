@@ -70,7 +70,7 @@ def test_the_folder_of_a_build_is_taken_out_of_texts() -> None:
     archive = step.Archive(name="x-1.tar.gz", path=Path())
     one, two = _built("one", ".mesonpy-ab3_x9kq"), _built("second/place", ".mesonpy-zz81mm_p")
     made = step._compared(archive, one, two)
-    assert made.normalised == ("folder of the build in x.py",)
+    assert made.normalised == ('folder of the build in "x.py"',)
     text = canonical.read(made.data, _WHEEL)["x.py"].data
     assert text == b'dict(build_dir=r"/build/contourpy-1.3.3/.mesonpy", python="3.11")\n'
     assert made.data == step._compared(archive, _built("one", ".mesonpy-12345678"), two).data
