@@ -42,6 +42,7 @@ _RUST = re.compile(
 _NO_NETWORK = re.compile(
     r"name resolution|resolve (?:host|address)|Name or service not known|Network is unreachable|ConnectError|URLError"
 )
+_CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
 _HAS_A_WHEEL = (
     "require a release that has a wheel, or build one elsewhere and name its folder in the spec: wheels: [wheels]"
 )
@@ -201,6 +202,11 @@ def way_out(printed: str, *, versioned: bool) -> str:
         return (
             "it is compiled with Rust, whose compiler and packages (crates) its build would download, and a build has "
             f"no network: {_HAS_A_WHEEL}. Where the sources hold their crates: build-packages: [cargo]"
+        )
+    if _CPP_LIBRARY.search(printed):
+        return (
+            "programs among its build requirements (ninja, cmake) need the C++ library, which a system without "
+            "build-packages lacks: build-packages: [libstdc++6], or with a compiler [g++, python3-dev]"
         )
     if _NO_NETWORK.search(printed):
         return f"its build downloads something, and a build has no network: {_HAS_A_WHEEL}"

@@ -48,6 +48,7 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("error: can't find Rust compiler", False, "crates"),
         ("error: failed to get `cc` as a dependency\n  Could not resolve host: index.crates.io", False, "crates"),
         ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", False, "downloads"),
+        ("meson-python: error: Could not find ninja version 1.8.2 or newer.", False, "build-packages: [libstdc++6]"),
         ("LookupError: setuptools-scm was unable to detect version", False, "fallback_version"),
         ("LookupError: setuptools-scm was unable to detect version", True, "build-packages: [gcc, python3-dev]"),
         ("error: command 'gcc' failed: No such file or directory", False, "build-packages: [gcc, python3-dev]"),
