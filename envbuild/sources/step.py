@@ -29,7 +29,7 @@ from envbuild.lockfile import layout
 from envbuild.sources import canonical, scm
 from envbuild.sources.archive import BuildSystem
 
-VERSION = 1
+VERSION = 2
 """Another number where other bytes than before are made of the same files."""
 _WORK = "build-sources"
 _PLACES = ("one", "second/place")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import BuildError, NotReproducibleError
-from envbuild.sources import canonical, step
+from envbuild.sources import backend, canonical, step
 from tests.support.debs import Member, tar_bytes
 from tests.support.wheels import wheel_bytes
 
@@ -84,3 +84,18 @@ def test_what_differs_next_to_the_folder_of_a_build_is_named(more: bytes) -> Non
     two = _built("second/place", ".mesonpy-zz81mm_p", more=b"\0" if more == b"\0" else b"")
     with pytest.raises(NotReproducibleError, match=r"x\.py"):
         step._compared(archive, _built("one", ".mesonpy-ab3_x9kq", more=more), two)
+
+
+@pytest.mark.parametrize(
+    ("name", "optimised"),
+    [
+        ("setuptools.build_meta", True),
+        ("setuptools.build_meta:__legacy__", True),
+        ("poetry.core.masonry.api", True),
+        ("mesonpy", False),
+        ("scikit_build_core.build", False),
+    ],
+)
+def test_modules_are_compiled_with_optimisation(name: str, optimised: bool) -> None:
+    """setuptools takes CFLAGS in place of Python's own flags; Meson and CMake add them to theirs, after -O3."""
+    assert ("-O2 " in backend._optimised(name)) == optimised
