@@ -26,7 +26,7 @@ def main() -> None:
     place.mkdir(parents=True)
     folder = _unpack(request["archive"], place) / request["subdirectory"]
     os.chdir(folder)
-    os.environ["CFLAGS"] = f"-g0 -ffile-prefix-map={folder}=."
+    os.environ["CFLAGS"] = f"{_optimised(request['backend'])}-g0 -ffile-prefix-map={folder}=."
     os.environ["CXXFLAGS"] = os.environ["CFLAGS"]
     os.environ["LDFLAGS"] = "-Wl,-s"
     sys.argv = [""]
@@ -37,6 +37,11 @@ def main() -> None:
         (out / "requires.json").write_text(json.dumps(sorted(asked)), encoding="utf-8")
         return
     backend.build_wheel(str(out), None, None)
+
+
+def _optimised(backend: str) -> str:
+    """Return Python's own flags, which ``CFLAGS`` replaces in setuptools; Meson and CMake add it to theirs."""
+    return "" if backend.startswith(("mesonpy", "scikit_build_core")) else "-fwrapv -O2 -DNDEBUG "
 
 
 def _unpack(archive: str, place: Path) -> Path:

@@ -1,8 +1,8 @@
 """The canonical form of a wheel, and in what two builds of one source differ.
 
 A canonical wheel has its members in order of their names, not compressed (compressed bytes depend on the library that
-makes them), with one time and one of two modes, and a new ``RECORD``. What members hold is not changed: where that
-differs between two builds, there is no canonical form.
+makes them), with one time and one of two modes, and a new ``RECORD``. What members hold is not changed, but for texts
+that name the folder of the build: where it differs otherwise between two builds, there is no canonical form.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.errors import BuildError
@@ -21,6 +22,7 @@ from envbuild.errors import BuildError
 _TIME = (1980, 1, 1, 0, 0, 0)
 LARGEST = 4 << 30
 """Most bytes of a wheel, and of what it holds."""
+_MESONPY = re.compile(rb"(/\.mesonpy)-[a-z0-9_]{8}\b")
 _RECORDS = (".dist-info/RECORD", ".dist-info/RECORD.jws", ".dist-info/RECORD.p7s")
 
 
@@ -77,6 +79,26 @@ def differences(one: Mapping[str, Member], two: Mapping[str, Member]) -> list[st
         if name in alone or one[name].data != two[name].data or one[name].executable != two[name].executable
         if not name.endswith(_RECORDS)
     ]
+
+
+def without_folder(members: Mapping[str, Member], names: Collection[str], folder: str) -> dict[str, Member]:
+    """Return the files with a build's folder taken out of those texts that are named.
+
+    Args:
+        folder: an absolute path. What it has above its last parts differs between builds, as do the eight letters that
+            meson-python adds to the name of its own folder in it (``mkdtemp``).
+    """
+    parent = folder.encode()
+
+    def shortened(data: bytes) -> bytes:
+        if parent not in data or b"\0" in data:
+            return data  # in a program, nothing may change its length
+        return _MESONPY.sub(rb"\1", data.replace(parent, b"/build"))
+
+    return {
+        name: replace(member, data=shortened(member.data)) if name in names else member
+        for name, member in members.items()
+    }
 
 
 def normalised(one: Mapping[str, Member], two: Mapping[str, Member]) -> list[str]:

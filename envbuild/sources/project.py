@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,7 @@ _ROOT = re.compile(
 _NEVER = frozenset(
     ("__pycache__", "node_modules", "build", "dist", "site-packages", "wandb", "mlruns", "lightning_logs", "_skbuild")
 )
+_BUILT = frozenset(("build", "dist"))
 _OURS = re.compile(r"pylock\..*\.toml|pylock\.toml|Dockerfile.*")
 _COMPILED = (".pyc", ".pyo", ".so", ".o", ".a", ".whl", ".egg-info")
 
@@ -179,27 +180,32 @@ def _cfg_name(data: bytes) -> str:
 
 def _paths(folder: Path) -> Iterator[str]:
     """Yield the paths of a project's files, in POSIX form."""
-    named = _words(folder)
+    texts = _texts(folder)
+    named = {word for text in texts for word in re.findall(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", text)}
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         name = entry.name
         if _is_left_out(entry):
             continue
         if entry.is_dir(follow_symlinks=False):
-            inner = sorted(_below(folder / name, f"{name}/"))
+            inner = sorted(_below(folder / name, f"{name}/", texts))
             if name in named or any(Path(path).suffix in _CODE for path in inner):
                 yield from inner
         elif Path(name).suffix in _CODE or _ROOT.fullmatch(name) or name in named:
             yield name
 
 
-def _below(folder: Path, prefix: str) -> Iterator[str]:
-    """Yield the paths of all that is in a folder but for what never counts."""
+def _below(folder: Path, prefix: str, texts: Sequence[str]) -> Iterator[str]:
+    """Yield the paths of all that is in a folder but for what never counts.
+
+    A folder that is named like what builds leave counts if the definition has its path: aiohttp's vendor/llhttp/build.
+    """
     pending = [(str(folder), prefix)]
     while pending:
         place, start = pending.pop()
         with os.scandir(place) as entries:
             for entry in entries:
-                if _is_left_out(entry):
+                path = f"{start}{entry.name}"
+                if _is_left_out(entry) and not (entry.name in _BUILT and any(path in text for text in texts)):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((entry.path, f"{start}{entry.name}/"))
@@ -216,13 +222,12 @@ def _is_left_out(entry: os.DirEntry[str]) -> bool:
     return bool(_OURS.fullmatch(name))
 
 
-def _words(folder: Path) -> set[str]:
-    """Return what the definition of a project may name."""
-    found: set[str] = set()
+def _texts(folder: Path) -> list[str]:
+    """Return the texts of the definition of a project, which name what belongs to it."""
+    found = []
     for name in _TEXTS:
         try:
-            text = read_regular(folder / name, 1 << 20).decode("utf-8", "replace")
+            found.append(read_regular(folder / name, 1 << 20).decode("utf-8", "replace"))
         except OSError:
             continue
-        found.update(re.findall(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", text))
     return found

@@ -20,6 +20,7 @@ from typing import BinaryIO
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import temporary_folder
 from envbuild.core.progress import Progress
+from envbuild.core.text import quote
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.errors import BuildError, NotReproducibleError
 from envbuild.image.python.environment import WheelFile, pack_wheels
@@ -28,7 +29,7 @@ from envbuild.lockfile import layout
 from envbuild.sources import canonical, scm
 from envbuild.sources.archive import BuildSystem
 
-VERSION = 1
+VERSION = 2
 """Another number where other bytes than before are made of the same files."""
 _WORK = "build-sources"
 _PLACES = ("one", "second/place")
@@ -41,6 +42,7 @@ _RUST = re.compile(
 _NO_NETWORK = re.compile(
     r"name resolution|resolve (?:host|address)|Name or service not known|Network is unreachable|ConnectError|URLError"
 )
+_CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
 _HAS_A_WHEEL = (
     "require a release that has a wheel, or build one elsewhere and name its folder in the spec: wheels: [wheels]"
 )
@@ -201,6 +203,11 @@ def way_out(printed: str, *, versioned: bool) -> str:
             "it is compiled with Rust, whose compiler and packages (crates) its build would download, and a build has "
             f"no network: {_HAS_A_WHEEL}. Where the sources hold their crates: build-packages: [cargo]"
         )
+    if _CPP_LIBRARY.search(printed):
+        return (
+            "programs among its build requirements (ninja, cmake) need the C++ library, which a system without "
+            "build-packages lacks: build-packages: [libstdc++6], or with a compiler [g++, python3-dev]"
+        )
     if _NO_NETWORK.search(printed):
         return f"its build downloads something, and a build has no network: {_HAS_A_WHEEL}"
     return (
@@ -212,10 +219,15 @@ def way_out(printed: str, *, versioned: bool) -> str:
 def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) -> Made:
     first, second = (canonical.read(data, name) for name, data in (one, two))
     differing = [] if one[0] == two[0] else [f"{one[0]} and {two[0]}"]
-    differing += canonical.differences(first, second)
+    named = canonical.differences(first, second)
+    first, second = (
+        canonical.without_folder(wheel, named, f"/{_WORK}/{place}")
+        for wheel, place in zip((first, second), _PLACES, strict=True)
+    )
+    differing += (left := canonical.differences(first, second))
     if differing:
-        left = len(differing) - _MOST_SHOWN
-        lines = "".join(f"\n  {name}" for name in differing[:_MOST_SHOWN]) + (f"\n  … {left} more" if left > 0 else "")
+        more = len(differing) - _MOST_SHOWN
+        lines = "".join(f"\n  {name}" for name in differing[:_MOST_SHOWN]) + (f"\n  … {more} more" if more > 0 else "")
         raise NotReproducibleError(
             f"{archive.name}: two builds of it differ, in:{lines}",
             "its build writes something of its folder, the time or chance into them; build a wheel elsewhere and name "
@@ -225,7 +237,10 @@ def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) 
         name=one[0],
         data=canonical.canonical(first),
         builds=(sha256_bytes(one[1]), sha256_bytes(two[1])),
-        normalised=tuple(canonical.normalised(first, second)),
+        normalised=(
+            *canonical.normalised(first, second),
+            *(f"folder of the build in {quote(name)}" for name in named if name not in left),
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
 import select
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import Done, Project, finish
+from tests.support.wheels import make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
@@ -41,6 +43,11 @@ def _untouched(project: Project) -> bool:
     return not (project.folder / "mark").exists()
 
 
+_SIZES = """\
+import json, pathlib, sysconfig
+found = pathlib.Path(sysconfig.get_path("purelib")).glob("*_data/data.bin")
+print(json.dumps({path.parent.name: path.stat().st_size for path in found}))
+"""
 MARK = "open('mark', 'w').close()\n"
 
 
@@ -395,3 +402,17 @@ def test_time_zones_and_certificates_are_there(project: Project) -> None:
         "verified": 0,
         "folder": "/usr/lib/ssl/certs",
     }
+
+
+def test_an_image_with_one_layer_twice(project: Project) -> None:
+    """Wheels of two sizes without modules (pyqt6 and its libraries) have two layers of bytecode, both empty."""
+    sizes = {"one_data": (1 << 20) + 100_000, "two_data": (4 << 20) + 100_000}
+    for name, size in sizes.items():
+        make_wheel(project.folder / "wheels", name, files={f"{name}/data.bin": random.Random(size).randbytes(size)})
+    spec = (project.folder / "spec.yaml").read_text()
+    (project.folder / "spec.yaml").write_text(spec.replace("requirements: [", "requirements: [one-data, two-data, "))
+    project.must("lock")
+    layers = project.must("build", "--json").json["layers"]
+    assert len(layers) == len(set(layers)) + 1
+    project.write("sizes.py", _SIZES)
+    assert project.must("run", "sizes.py").json == sizes

@@ -39,6 +39,9 @@ def describe(
         folder: the run's own folder, with ``root``, ``upper`` and ``work``.
         gpus: what it gets for its GPUs.
         tree: the image as one folder, where there is no overlay; ``upper`` is then prepared for it.
+
+    Of a layer that an image has twice (the bytecode of wheels without modules is an empty one), the upper one counts:
+    it covers all that the lower one has, and the kernel refuses an overlay with both (ELOOP, ovl_check_layer).
     """
     stored = image.image
     user, _, group = request.user.partition(":")
@@ -55,7 +58,7 @@ def describe(
         "emulated": _emulated(request.emulator, folder) if request.emulator else {},
         "network": _network(request.network),
         "entered": False,
-        "layers": [str(layer.path) for layer in reversed(image.trees)],
+        "layers": list(dict.fromkeys(str(layer.path) for layer in reversed(image.trees))),
         "tree": {"path": str(tree.path), "shared": tree.known.shared, "private": tree.known.private} if tree else {},
         "writable": sorted({path for layer in image.trees for path in layer.writable}),
         "root": str(folder / "root"),

@@ -1,6 +1,6 @@
 """Fast reading of wheels: members inflated straight from the file, in chunks, each compared with its digest.
 
-What zipfile does in addition is left out: its CRC, since RECORD's SHA-2 is compared, and its layers of buffers. Only
+What zipfile does in addition is left out: its CRC, unless RECORD's SHA-2 differs, and its layers of buffers. Only
 the uncompressed bytes have identity, so the inflating library does not matter: ISA-L where it is installed, else zlib.
 Source of the format: PKWARE's APPNOTE.TXT 6.3, sections 4.3.7 and 4.4.5.
 """
@@ -66,7 +66,7 @@ class Reader:
         """Yield a file's content in parts of at most one MiB, and after the last one compare size and digest.
 
         Raises:
-            WheelError: the member is damaged, or is not what RECORD states.
+            WheelError: the member is damaged.
         """
         if file.member is None:
             yield file.data
@@ -89,7 +89,7 @@ class Reader:
         if left:
             raise self.wheel.wrong(name, f"cannot be unpacked: expected {file.size} bytes, found {file.size - left}")
         if record_digest(digest.digest()) != expected:
-            raise self.wheel.wrong(name, "the content does not have the hash that RECORD states")
+            self.wheel.check_sum(file.member)
 
     def _unpacked(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield the unpacked bytes; deflated data must end where it declares it does."""

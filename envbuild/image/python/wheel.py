@@ -10,8 +10,8 @@ Decisions, all of them part of the layout version:
 - Modes are 0755 for scripts and members with any execute bit, else 0644; the owner is root.
 - RECORD is written anew: sorted, with the wheel's own hashes, each verified while its file is unpacked. Bytecode has
   no rows, as its names follow from the sources'. Signatures of the old RECORD and bytecode in a wheel are left out.
-- A metadata file that was edited after RECORD was written (decord 0.6.0) gets the hash that it has: it is no code, and
-  the lock's SHA-256 is that of the whole wheel.
+- A file that RECORD has another hash for is installed, as pip does, if the archive's checksum fits: some publishers
+  change files after RECORD is written (decord 0.6.0, eckitlib 2.5), and the lock has the SHA-256 of the whole wheel.
 - Links, encrypted members and names that could leave the prefix are refused.
 
 As a script: ``wheel.py --python 3.11 --executable /usr/bin/python3.11 [--root /] [--sources DIR] WHEEL...`` makes the
@@ -119,7 +119,7 @@ class Wheel:
         self._zip.close()
 
     def open(self, file: File) -> BinaryIO:
-        """Open a file's content; reading to the end raises ``WheelError`` unless CRC, size and RECORD agree."""
+        """Open a file's content; reading to the end raises ``WheelError`` unless its size and CRC are right."""
         if file.member is None:
             return io.BytesIO(file.data)
         return _Checked(self, file)  # type: ignore[return-value]
@@ -153,6 +153,12 @@ class Wheel:
         """Open a member as zipfile does."""
         with self.faults(member.filename):
             return self._zip.open(member)  # type: ignore[return-value]
+
+    def check_sum(self, member: zipfile.ZipInfo) -> None:
+        """Raise ``WheelError`` unless a member that RECORD has another hash for has the archive's checksum."""
+        with self.stream(member) as stream, self.faults(member.filename):
+            while stream.read(CHUNK):
+                pass
 
     def _read_members(self) -> dict[str, zipfile.ZipInfo]:
         """All members that are files, by name, after checking every name and kind."""
@@ -269,9 +275,7 @@ class Wheel:
     def _plain(self, path: str, member: zipfile.ZipInfo, mode: int = 0) -> File:
         if not mode:
             mode = 0o755 if (member.external_attr >> 16) & 0o111 else 0o644
-        digest = self._digests.get(member.filename, "")
-        if not digest or (self._is_metadata(member) and self._hash(member, digest.partition("=")[0]) != digest):
-            digest = self._hash(member)
+        digest = self._digests.get(member.filename) or self._hash(member)
         return File(path, mode, member.file_size, member, b"", digest)
 
     def _script(self, path: str, member: zipfile.ZipInfo) -> File:
@@ -283,20 +287,13 @@ class Wheel:
         data = self.read(self._plain(path, member))
         return _made(path, b"#!" + _interpreter() + b"\n" + data.partition(b"\n")[2], 0o755)
 
-    def _is_metadata(self, member: zipfile.ZipInfo) -> bool:
-        """Whether a member is in the .dist-info folder, where nothing is imported or started."""
-        name = member.filename
-        return (
-            name.startswith(f"{self._info}/") and not name.endswith((".py", ".so")) and member.file_size <= _TEXT_LIMIT
-        )
-
-    def _hash(self, member: zipfile.ZipInfo, algorithm: str = "sha256") -> str:
-        """The digest of a member as RECORD should state it."""
-        digest = hashlib.new(algorithm)
+    def _hash(self, member: zipfile.ZipInfo) -> str:
+        """The digest of a member that RECORD forgot."""
+        digest = hashlib.sha256()
         with self.faults(member.filename), self._zip.open(member) as stream:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
-        return f"{algorithm}={record_digest(digest.digest())}"
+        return f"sha256={record_digest(digest.digest())}"
 
     def _wrappers(self) -> dict[str, bytes]:
         """Scripts for the entry points, by path."""
@@ -334,12 +331,12 @@ class Wheel:
 
 
 class _Checked(io.RawIOBase):
-    """Content of one member that is compared with RECORD's hash when its end is reached."""
+    """Content of one member that is compared with RECORD's hash, else the checksum, when its end is reached."""
 
     def __init__(self, wheel: Wheel, file: File) -> None:
         assert file.member is not None  # noqa: S101 - callers open only members
         self._wheel = wheel
-        self._member = file.member.filename
+        self._info, self._member = file.member, file.member.filename
         algorithm, _, self._expected = file.digest.partition("=")
         self._hash = hashlib.new(algorithm)
         self._stream = wheel.stream(file.member)
@@ -356,7 +353,7 @@ class _Checked(io.RawIOBase):
         self._hash.update(chunk)
         self._left -= len(chunk)
         if (not self._left or not chunk) and record_digest(self._hash.digest()) != self._expected:
-            raise self._wheel.wrong(self._member, "the content does not have the hash that RECORD states")
+            self._wheel.check_sum(self._info)
         return chunk
 
     def close(self) -> None:

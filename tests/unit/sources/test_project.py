@@ -37,6 +37,14 @@ def test_code_and_what_the_definition_names_count_and_results_do_not(tmp_path: P
     assert {file.path for file in project_files(tmp_path)} == {*counted, "pyproject.toml", "notes.py"}
 
 
+def test_a_folder_named_build_counts_if_the_definition_has_its_path(tmp_path: Path) -> None:
+    """aiohttp compiles ``vendor/llhttp/build``; what builds leave, at the top and elsewhere, does not count."""
+    _write(tmp_path, "vendor/llhttp/build/llhttp.h", "vendor/other/build/x.h", "build/lib/p.py", "p/__init__.py")
+    (tmp_path / "setup.py").write_text('include_dirs=["vendor/llhttp/build"]  # build\n')
+    found = [file.path for file in project_files(tmp_path)]
+    assert found == ["p/__init__.py", "setup.py", "vendor/llhttp/build/llhttp.h"]
+
+
 def test_a_folder_without_definition_is_no_project(tmp_path: Path) -> None:
     """It is named, with what it lacks."""
     with pytest.raises(ResolveError, match=r"is no project: it has none of pyproject\.toml"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
-from envbuild.errors import BuildError
-from envbuild.sources import canonical, step
+from envbuild.errors import BuildError, NotReproducibleError
+from envbuild.sources import backend, canonical, step
 from tests.support.debs import Member, tar_bytes
+from tests.support.wheels import wheel_bytes
 
 _WHEEL = "x-1-py3-none-any.whl"
 
@@ -46,6 +48,7 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("error: can't find Rust compiler", False, "crates"),
         ("error: failed to get `cc` as a dependency\n  Could not resolve host: index.crates.io", False, "crates"),
         ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", False, "downloads"),
+        ("meson-python: error: Could not find ninja version 1.8.2 or newer.", False, "build-packages: [libstdc++6]"),
         ("LookupError: setuptools-scm was unable to detect version", False, "fallback_version"),
         ("LookupError: setuptools-scm was unable to detect version", True, "build-packages: [gcc, python3-dev]"),
         ("error: command 'gcc' failed: No such file or directory", False, "build-packages: [gcc, python3-dev]"),
@@ -55,3 +58,44 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_backend_prints_decides_the_way_out(printed: str, versioned: bool, named: str) -> None:
     """A compiler is no help where Rust is missing or something is downloaded, in a build without network."""
     assert named in step.way_out(printed, versioned=versioned)
+
+
+def _built(place: str, folder: str, *, more: bytes = b"") -> tuple[str, bytes]:
+    """A wheel of contourpy's form, whose module names the folder of its build."""
+    text = f'dict(build_dir=r"/build-sources/{place}/contourpy-1.3.3/{folder}", python="3.11")\n'.encode() + more
+    return _WHEEL, wheel_bytes("x", "1", files={"x.py": text, "y.bin": b"\0same"})
+
+
+def test_the_folder_of_a_build_is_taken_out_of_texts() -> None:
+    """meson-python builds in a folder with a random name, which contourpy writes into a module."""
+    archive = step.Archive(name="x-1.tar.gz", path=Path())
+    one, two = _built("one", ".mesonpy-ab3_x9kq"), _built("second/place", ".mesonpy-zz81mm_p")
+    made = step._compared(archive, one, two)
+    assert made.normalised == ('folder of the build in "x.py"',)
+    text = canonical.read(made.data, _WHEEL)["x.py"].data
+    assert text == b'dict(build_dir=r"/build/contourpy-1.3.3/.mesonpy", python="3.11")\n'
+    assert made.data == step._compared(archive, _built("one", ".mesonpy-12345678"), two).data
+
+
+@pytest.mark.parametrize("more", [b"x = 1\n", b"\0"])
+def test_what_differs_next_to_the_folder_of_a_build_is_named(more: bytes) -> None:
+    """Nothing else is made equal, and nothing in files that are no text."""
+    archive = step.Archive(name="x-1.tar.gz", path=Path())
+    two = _built("second/place", ".mesonpy-zz81mm_p", more=b"\0" if more == b"\0" else b"")
+    with pytest.raises(NotReproducibleError, match=r"x\.py"):
+        step._compared(archive, _built("one", ".mesonpy-ab3_x9kq", more=more), two)
+
+
+@pytest.mark.parametrize(
+    ("name", "optimised"),
+    [
+        ("setuptools.build_meta", True),
+        ("setuptools.build_meta:__legacy__", True),
+        ("poetry.core.masonry.api", True),
+        ("mesonpy", False),
+        ("scikit_build_core.build", False),
+    ],
+)
+def test_modules_are_compiled_with_optimisation(name: str, optimised: bool) -> None:
+    """setuptools takes CFLAGS in place of Python's own flags; Meson and CMake add them to theirs, after -O3."""
+    assert ("-O2 " in backend._optimised(name)) == optimised
