@@ -107,7 +107,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
-        called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        called = f"reading {name}" if name.startswith("/proc/") else row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
