@@ -181,8 +181,9 @@ class Masks:
         if _is_row(found):
             return found[0]
         kinds.add(rule.kind)
-        if rule.kind in _MEASURED and rule.moment is None and not found.groupdict().get("keep"):
-            before = found.string[max(0, found.start() - _CLAUSE) : found.start()]
+        if rule.kind in _MEASURED and rule.moment is None:
+            begin = found.start() + len(found.groupdict().get("keep") or "")
+            before = found.string[max(0, begin - _CLAUSE) : begin]
             kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
