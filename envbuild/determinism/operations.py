@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from envbuild.core import package_data
-from envbuild.core.types import Value
+from envbuild.core.types import Value, prepare_types
 
 
 class Operation(Value, frozen=True, kw_only=True, rename=None):
@@ -41,3 +41,6 @@ class _File(Value, frozen=True, kw_only=True, rename=None):
 def table() -> tuple[Operation, ...]:
     """Return every row, in the order of the data file."""
     return msgspec.toml.decode(package_data.data("nondeterministic.toml"), type=_File).operation
+
+
+prepare_types(_File)

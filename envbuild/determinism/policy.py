@@ -13,7 +13,7 @@ from functools import cache
 import msgspec
 
 from envbuild.core import package_data
-from envbuild.core.types import Value
+from envbuild.core.types import Value, prepare_types
 from envbuild.errors import Problem
 from envbuild.lockfile.hardware import Cuda
 from envbuild.lockfile.model import Determinism, PythonPackage
@@ -194,3 +194,6 @@ def _within(version: str, versions: str) -> bool:
     from packaging.version import Version
 
     return SpecifierSet(versions).contains(Version(version).base_version)
+
+
+prepare_types(Table)

@@ -489,3 +489,6 @@ def _convert(table: dict[str, Any], source: str, way: str = _AGAIN) -> Lock:
     except ValueError as error:
         raise LockError(f"{source}: {error}", way) from None
     return lock
+
+
+types.prepare_types(_Encoded)

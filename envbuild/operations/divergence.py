@@ -19,9 +19,11 @@ from envbuild.operations.laboratory import run_again
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
+from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.evidence import Evidence, Operation
+from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
 _TEXTS = 20
 """Files that are compared line by line."""
-_QUOTED, _LINES = 16 << 20, 3
-"""Bytes of a stream that is looked at for what its unit alone shows to be a measurement, and lines that are quoted."""
+_LINES = 3
+"""Lines of a stream that are quoted because a unit alone shows that a number is a measurement."""
 
 
 def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evidence, list[str]]:
@@ -163,21 +165,24 @@ def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[
             yield found
 
 
-def undecided(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[str]) -> list[TextDifference]:
-    """Return the first lines of two equal runs that differ in what is a measurement by its unit alone."""
+def undecided(
+    project: Path, one: Record, other: Record, verdict: Verdict, ignore: Sequence[str]
+) -> list[TextDifference]:
+    """Return the first lines of two equal runs that differ in what its unit alone shows to be a measurement."""
     found: list[TextDifference] = []
-    for kind in ("stdout", "stderr"):
-        channel = verdict.channel(kind)
-        if channel is None or not channel.masked or several_processes(one.record, other.record):
+    for stream, name in STREAMS.items():
+        channel = verdict.channel(stream)
+        if channel is None or not channel.masked or several_processes(one, other):
             continue
-        paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
-        if any(not path.is_file() or path.stat().st_size > _QUOTED for path in paths):
-            continue
-        masks = [_masks(each, ignored_lines(ignore, kind)) for each in (one, other)]
-        before, after = (path.read_bytes() for path in paths)
-        name = "standard output" if kind == "stdout" else "standard error"
-        found += islice(printed.guessed(name, before, after, (masks[0], masks[1])), _LINES)
+        before, after = (_whole_lines(kept(project, each.id, stream) or b"") for each in (one, other))
+        mine, theirs = (masks_of(each, ignored_lines(ignore, stream)) for each in (one, other))
+        found += islice(printed.guessed(name, before, after, (mine, theirs)), _LINES)
     return found
+
+
+def _whole_lines(text: bytes) -> bytes:
+    """Return a text without its last line if it was cut there."""
+    return text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
 
 
 def _masks(run: Repeated, ignored: Sequence[str]) -> printed.Masks:

@@ -295,9 +295,10 @@ def _undecided(session: Session, verdict: Verdict, options: VerifyOptions) -> tu
     """Quote what was printed and left out though nothing but its unit shows that it is a measurement."""
     from envbuild.operations.divergence import undecided
 
-    texts = (
-        undecided(session.repeated(0), session.repeated(1), verdict, options.ignore) if len(session.runs) > 1 else ()
-    )
+    if len(session.runs) < 2:
+        return ()
+    one, other = (run.record for run in session.runs[:2])
+    texts = undecided(session.plan.request.project, one, other, verdict, options.ignore)
     return tuple(f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}" for each in texts)
 
 

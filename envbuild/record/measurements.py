@@ -125,8 +125,13 @@ def assigns_result(before: str) -> bool:
 
 
 def assigns_unknown(before: str) -> bool:
-    """Whether a text in front of a number gives it to something with a name that may be a result's: ``fold 2: ``."""
+    """Whether a text in front of a number gives it to something with a name that may be a result's.
+
+    Such as ``fold 2: `` or ``best time: ``.
+    """
     words = _assigned(_PARTS_OF_LINES.split(before)[-1])
+    if len(words) > 1 and words[-1] in ("time", "times"):
+        return kind_of(" ".join(words[-2:])) is None
     return bool(words) and _SAID.isdisjoint(words) and kind_of(" ".join(words)) is None
 
 

@@ -27,6 +27,8 @@ _LIMITS = {
     "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
 }  # fmt: skip
 """Which argument is a limit of time, in seconds."""
+_ATTRIBUTE = re.compile(r"st_|authkey\Z")
+"""Of files' status, and of processes."""
 SQL_TIME = "SQL now"
 _SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
 _SQL_TIME = re.compile(
@@ -75,7 +77,7 @@ class Call:
 def calls(source: str) -> tuple[Call, ...]:
     """Return all calls of a source in the order of their lines; none if it is no Python of this version.
 
-    Beside calls: attributes of files' status (``.st_ino``), files of the kernel that a text names (``/dev/urandom``),
+    Beside calls: attributes (``.st_ino``, ``.authkey``), files of the kernel that a text names (``/dev/urandom``),
     programs that a shell or a list starts (``$ date``), and the calls of programs given as a text to ``python -c``.
     """
     try:
@@ -146,7 +148,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     """Yield what gives other values in each run and is no call of Python."""
     documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("st_") and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
             for path in _PATHS.findall(node.value):

@@ -40,6 +40,11 @@ _WORK = (
     r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
+_COUNTED = (
+    r"(?:epochs?|iters?|iterations?|steps?|rounds?|generations?|trials?|episodes?|folds?|batch(?:es)?|samples?|moves?|games?"
+    r"|tries|attempts?|evaluations?|calls?|queries|updates?|frames?|tokens?|times|of|out)\b"
+)
+"""Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
     r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
@@ -176,8 +181,9 @@ class Masks:
         if _is_row(found):
             return found[0]
         kinds.add(rule.kind)
-        if rule.kind in _MEASURED and rule.moment is None and not found.groupdict().get("keep"):
-            before = found.string[max(0, found.start() - _CLAUSE) : found.start()]
+        if rule.kind in _MEASURED and rule.moment is None:
+            begin = found.start() + len(found.groupdict().get("keep") or "")
+            before = found.string[max(0, begin - _CLAUSE) : begin]
             kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
@@ -378,7 +384,7 @@ _TABLE = (
         "time",
         "time elapsed took duration sec latency runtime clock",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
-        rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
+        rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
     _rule(
         "times",

@@ -107,7 +107,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
-        called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
@@ -121,6 +121,13 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
     yield from _merged(_best_proven(causes, ranks), names)
+
+
+def _called(name: str, row: Mapping[str, Any]) -> str:
+    """Return what the sentence about a call begins with."""
+    if name.startswith("/proc/"):
+        return f"reading {name}"
+    return str(row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}")
 
 
 def _given_nothing(evidence: Evidence) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -12,7 +12,7 @@ from functools import cache
 import msgspec
 
 from envbuild.core import package_data
-from envbuild.core.types import Capability, CudaVersion, DriverVersion, Value
+from envbuild.core.types import Capability, CudaVersion, DriverVersion, Value, prepare_types
 
 Span = tuple[tuple[int, ...], tuple[int, ...]]
 """Versions from the first on and below the second; an empty second is open."""
@@ -287,3 +287,6 @@ def _trimmed(version: tuple[int, ...]) -> tuple[int, ...]:
     while version and not version[-1]:
         version = version[:-1]
     return version
+
+
+prepare_types(Written, Derived)

@@ -19,7 +19,7 @@ import msgspec
 
 from envbuild.core import package_data
 from envbuild.core.digest import sha256_file
-from envbuild.core.types import Value
+from envbuild.core.types import Value, prepare_types
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile.model import Lock, PythonPackage
 from envbuild.resolve.libraries.imports import is_extension, loaded_on_import
@@ -475,3 +475,6 @@ def _rules(soname: str, wheel: str, file: str) -> Iterator[Exemption]:
     for rule in table().exempt:
         if fnmatchcase(soname, rule.soname) and fnmatchcase(wheel, rule.wheel) and fnmatchcase(file, rule.file):
             yield rule
+
+
+prepare_types(Table)

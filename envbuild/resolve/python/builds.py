@@ -15,7 +15,7 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.core.fs import read_regular
 from envbuild.core.text import one_line
-from envbuild.core.types import BuildPath, Line, OptionalSha256, PythonRelease, Value
+from envbuild.core.types import BuildPath, Line, OptionalSha256, PythonRelease, Value, prepare_types
 from envbuild.errors import ResolveError, UsageError
 from envbuild.lockfile.model import PythonBuild
 
@@ -94,3 +94,6 @@ def choose(
 def numbers(version: str) -> tuple[int, ...]:
     """Return a release's numbers, which order releases."""
     return tuple(map(int, version.split(".")))
+
+
+prepare_types(Table)

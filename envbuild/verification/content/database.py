@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import struct
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.content.canonical import Canonical, UnreadableError, moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -18,6 +19,8 @@ _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
+_NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
+"""In a column's default: the database itself writes the time there."""
 
 
 def read_database(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
@@ -47,7 +50,7 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
         return 1 if left[0] < 0 else 0
 
     connection.set_progress_handler(turn, _STEPS)
-    connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
+    connection.set_authorizer(_permission)
     version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
     for kind, name, table, text in version:
         if str(text or "").upper().startswith("CREATE VIRTUAL"):
@@ -57,16 +60,23 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
             _rows(out, f"{path} {name}".strip(), connection, name, nested)
 
 
+def _permission(action: int, first: str | None, *_: object) -> int:
+    of_columns = action == sqlite3.SQLITE_PRAGMA and first == "table_info"
+    return sqlite3.SQLITE_OK if action in _ALLOWED or of_columns else sqlite3.SQLITE_DENY
+
+
 def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested) -> None:
     quoted = table.replace('"', '""')
     found = connection.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
     names = [str(column[0]) for column in found.description]
+    columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
+    timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
     for row in found:
         for name, value in zip(names, row, strict=True):
             where = f"{path}.{name}"
             if isinstance(value, str):
                 values.string(out, where, name, value)
-            elif isinstance(value, float) and values.names_moment(name) and out.is_moment(_of_julian_day(value)):
+            elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")
             elif isinstance(value, int | float):
                 text = str(value) if isinstance(value, int) else struct.pack(">d", value).hex()
@@ -75,6 +85,13 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
                 nested(out, where, value)
             else:
                 out.add(where, value if isinstance(value, bytes) else "NULL")
+
+
+def _is_time(out: Canonical, value: float, *, timed: bool, name: str) -> bool:
+    """Whether a number is the time of the run: a Julian day by its name, any by the default of its column."""
+    if out.is_moment(_of_julian_day(value)):
+        return timed or (isinstance(value, float) and values.names_moment(name))
+    return timed and out.is_moment(moment_of(value))
 
 
 def _of_julian_day(value: float) -> float:

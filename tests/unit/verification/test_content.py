@@ -406,6 +406,26 @@ def test_a_julian_day_of_the_run_is_a_time(tmp_path: Path) -> None:
     assert not compared(database("updated_at", now - 30), database("updated_at", now - 31)).same
 
 
+@pytest.mark.parametrize(
+    ("default", "value", "later", "same"),
+    [
+        ("(strftime('%s', 'now'))", int(START), int(START) + 9, True),
+        ("(julianday('now'))", START / 86400 + 2440587.5, START / 86400 + 2440587.75, True),
+        ("current_timestamp", "2026-11-21 08:00:00", "2026-11-21 08:00:09", True),
+        ("(unixepoch())", 1795, 1796, False),
+        ("(strftime('%s', 'now'))", int(START) - 90 * 86400, int(START) - 91 * 86400, False),
+        ("0", int(START), int(START) + 9, False),
+    ],
+)
+def test_a_column_whose_default_is_the_time(tmp_path: Path, default: str, value: Any, later: Any, same: bool) -> None:
+    """Whatever its name; a value that is not about when the run was is a result."""
+    one, other = (
+        as_database(tmp_path / f"{each!r}".replace(" ", ""), [(1, each)], f"n integer, noted default {default}")
+        for each in (value, later)
+    )
+    assert compared(one, other).same is same
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     """A time in NumPy's own type is one; any other value in it counts to the last bit."""
     scalar = b"\x80\x04}\x8c%c%s\x8c\x15numpy.core.multiarray\x8c\x06scalar\x93\x8c\x02f8C\x08%s\x86Rs."
