@@ -129,9 +129,18 @@ def test_any_package_may_be_built(bench: Bench) -> None:
     assert [source.name for source in bench.lock().sources] == ["inner", "outer"]
 
 
-def test_two_builds_that_differ_are_refused(bench: Bench) -> None:
-    """A wheel that holds the folder of its build is not locked; the file that differs is named."""
+def test_the_folder_of_a_build_is_taken_out(bench: Bench) -> None:
+    """A module with the folder of its build, as contourpy has it, is the same from both; the lock states it."""
     bench.offer(make_sdist(bench.folder / "made", "odd", "1.0", content='f"WHERE = {os.getcwd()!r}"'))
+    bench.spec("[odd]", "[odd]")
+    bench.project.must("lock")
+    (lock,) = bench.project.folder.glob("pylock.*.toml")
+    assert "folder of the build in" in lock.read_text()
+
+
+def test_two_builds_that_differ_are_refused(bench: Bench) -> None:
+    """A wheel that holds something of chance is not locked; the file that differs is named."""
+    bench.offer(make_sdist(bench.folder / "made", "odd", "1.0", content='f"CHANCE = {os.urandom(16)!r}"'))
     bench.spec("[odd]", "[odd]")
     text = _refused(bench.project("lock"), 16)
     assert "odd-1.0.tar.gz: two builds of it differ" in text
