@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,20 +26,27 @@ def uninterrupted(call: Callable[[], T]) -> tuple[T, KeyboardInterrupt | None]:
         return call(), None  # Python interrupts no other thread
     results: list[T] = []
     errors: list[BaseException] = []
+    begun, done = _thread.allocate_lock(), threading.Event()
 
     def run() -> None:
+        if not begun.acquire(blocking=False):
+            return  # an interrupt came between the start of a thread and the word that it was started
         try:
             results.append(call())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, daemon=True)
     interrupt: KeyboardInterrupt | None = None
     with leftovers.expected():
-        thread.start()
-        while thread.is_alive():
+        while not done.is_set():
             try:
-                thread.join()
+                # Not Thread.start() and join(): the first waits too, and Python 3.11 takes a thread whose join() was
+                # interrupted for one that has ended.
+                if not begun.locked():
+                    _thread.start_new_thread(run, ())
+                done.wait()
             except KeyboardInterrupt as again:
                 interrupt = again
     if errors:

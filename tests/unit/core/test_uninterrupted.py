@@ -16,12 +16,11 @@ from envbuild.core.uninterrupted import uninterrupted
 def _interrupts(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Have this thread be the main one, and return what interrupts it twice while it waits."""
     came, heard = threading.Semaphore(0), threading.Semaphore(0)
-    join = threading.Thread.join
+    wait = threading.Event.wait
 
-    def joined(thread: Any, timeout: float | None = None) -> None:
-        if not came.acquire(timeout=0.2):
-            join(thread, timeout)
-            return
+    def waited(event: Any, timeout: float | None = None) -> bool:
+        if timeout is not None or not came.acquire(timeout=0.2):
+            return wait(event, timeout)
         heard.release()
         raise KeyboardInterrupt
 
@@ -32,7 +31,7 @@ def _interrupts(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             heard.acquire()
 
     monkeypatch.setattr(threading, "main_thread", threading.current_thread)
-    monkeypatch.setattr(threading.Thread, "join", joined)
+    monkeypatch.setattr(threading.Event, "wait", waited)
     return interrupt
 
 
