@@ -129,6 +129,11 @@ class Contents:
     def _measure(self, dtype: str) -> _Measure | None:
         if self.numpy is None or not dtype.startswith(_NUMBERS) or "[" in dtype:
             return None
+        if dtype != "bfloat16":
+            try:
+                self.numpy.dtype(dtype)
+            except (TypeError, ValueError):  # a damaged file may have integers of seven bytes
+                return None
         return _Measure(self.numpy, dtype)
 
 

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -447,3 +448,17 @@ def test_too_many_tensors_are_not_listed(tmp_path: Path, monkeypatch: pytest.Mon
     found = reader.read_all(str(tmp_path), ["a", "b"])
     assert ("tensors" in found["a"], "tensors" in found["b"]) == (True, False)
     assert found["a"]["content"] == found["b"]["content"]
+
+
+def test_a_type_that_numpy_does_not_know_is_not_measured(tmp_path: Path) -> None:
+    """A damaged file may have integers of seven bytes: what they are is counted, how large they are is not."""
+
+    def known(name: str) -> None:
+        raise TypeError(f"data type {name!r} not understood")
+
+    header = b"{'descr': '<i7', 'fortran_order': False, 'shape': (2,), }\n"
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(14))
+    found = reader.read_file(str(path), 1 << 20, {"numpy": SimpleNamespace(dtype=known)})
+    assert found["tensors"]["array"]["dtype"] == "int56"
+    assert "low" not in found["tensors"]["array"]
