@@ -67,7 +67,7 @@ SWITCHES: dict[str, tuple[Row, ...]] = {
     "jax": (
         ("jax_threefry_partitionable", "", "seeds", "", "JAX_THREEFRY_PARTITIONABLE"),
         ("jax_default_matmul_precision", "", "ops", "", "JAX_DEFAULT_MATMUL_PRECISION"),
-        ("jax_cpu_collectives_implementation", ">=0.4.30", "ops", "", "JAX_CPU_COLLECTIVES_IMPLEMENTATION"),
+        ("jax_cpu_collectives_implementation", ">=0.5.1", "ops", "", "JAX_CPU_COLLECTIVES_IMPLEMENTATION"),
         ("XLA_FLAGS", "", "", "", "XLA_FLAGS"),
     ),
 }
