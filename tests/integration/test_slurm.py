@@ -422,8 +422,12 @@ def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over
 
 def test_the_time_limit_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
     """With Slurm's word for it; each rank's record has the signal that ended its program."""
-    project.write("t.py", "import time\nprint('began', flush=True)\ntime.sleep(3000)\n")
-    done = four(project, two, "--time", "1")
+    project.write("t.py", "import os, time\nopen('began-' + os.environ['RANK'], 'w').close()\ntime.sleep(3000)\n")
+    words = ("--wait", "--nodes", "2", "--tasks-per-node", "2", "--time", "30")
+    process = project.start("submit", *words, "t.py", **two.environ)
+    until(lambda: len([*project.folder.glob("began-*")]) == 4)  # on a busy machine that takes longer than a minute
+    _control(cluster, "update", f"JobId={_jobs(cluster)[0]}", "TimeLimit=1")
+    done = finish(process)
     assert done.code == 143, done
     assert re.search(r"^ended +\d+ +timeout +exit 143$", done.err + done.out, re.M), done
     job = project.must("show", "--json", records(project)[0]["id"]).json
