@@ -295,11 +295,11 @@ def _undecided(session: Session, verdict: Verdict, options: VerifyOptions) -> tu
     """Quote what was printed and left out though nothing but its unit shows that it is a measurement."""
     from envbuild.operations.divergence import undecided
 
-    if len(session.runs) < 2:
-        return ()
-    one, other = (run.record for run in session.runs[:2])
-    texts = undecided(session.plan.request.project, one, other, verdict, options.ignore)
-    return tuple(f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}" for each in texts)
+    first, *others = (run.record for run in session.runs)
+    for other in others:  # the first that differs is enough: some of its lines are quoted
+        if texts := undecided(session.plan.request.project, first, other, verdict, options.ignore):
+            return tuple(f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}" for each in texts)
+    return ()
 
 
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:

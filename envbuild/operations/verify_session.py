@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,14 @@ class Session:
         from envbuild.verification.judge import event_files, file_table
 
         numbers = sorted(self.ran)
+        masks = [cache(partial(masks_of, run.record)) for run in self.runs]
+        outputs = [{output.path: output for output in run.record.outputs} for run in self.runs]
         events = [(at, path) for at, ran in enumerate(self.runs) for path in event_files(ran, self.ignore)]
         for at, path in (*file_table(self.runs, self.ignore).in_doubt(), *events):
             found, ran = self.done[numbers[at]], self.ran[numbers[at]]
             if path in ran.contents or found.files is None:
                 continue
-            output = next(each for each in ran.record.outputs if each.path == path)
-            content = content_of(found.files, output, masks_of(ran.record))
+            content = content_of(found.files, outputs[at][path], masks[at]())
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
 

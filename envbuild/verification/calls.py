@@ -77,7 +77,7 @@ class Call:
 def calls(source: str) -> tuple[Call, ...]:
     """Return all calls of a source in the order of their lines; none if it is no Python of this version.
 
-    Beside calls: attributes (``.st_ino``, ``.authkey``), files of the kernel that a text names (``/dev/urandom``),
+    Also attributes (``.st_ino``, ``.authkey``), files of the kernel that a text names (``/dev/urandom``),
     programs that a shell or a list starts (``$ date``), and the calls of programs given as a text to ``python -c``.
     """
     try:

@@ -35,6 +35,7 @@ class DockerEngine:
         self._client = client
         self._sdk: docker.APIClient | None = None
         self._ways: GpuWays | None = None
+        self._described: Mapping[str, str] | None = None
 
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
@@ -131,7 +132,12 @@ class DockerEngine:
         return self._client.endpoint.scheme == "unix" and not is_desktop(self._client.endpoint)
 
     def describe(self) -> Mapping[str, str]:
-        """Return the engine's name, version, storage driver and API version."""
+        """Return the engine's name, version, storage driver and API version; it is asked once."""
+        if self._described is None:
+            self._described = self._description()
+        return self._described
+
+    def _description(self) -> Mapping[str, str]:
         info = self._info("itself")
         name, _, version = self._client.server.partition(" ")[0].partition("/")
         return {

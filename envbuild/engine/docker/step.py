@@ -39,8 +39,8 @@ report whole seconds, so that the newest of several bases is not known."""
 _ABANDONED = 24 * 3600
 """Seconds after which a step's container belongs to a build that was killed, if its mark has no time."""
 _TAIL, _LINE = 16 << 10, 1 << 10
+"""Bytes of output kept for the error message, and of a line that came in two parts."""
 _FULL = b"no space left on device"
-"""Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
 _ENDED_EARLY = "passing bulk input to subprocess"
 

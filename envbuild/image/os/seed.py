@@ -185,7 +185,7 @@ def members_of(source: Source, data: BinaryIO) -> Iterator[tuple[Entry, BinaryIO
 
 
 def _state(source: Source) -> tuple[str, int, int, int, int, int]:
-    """Return what tells a file of one digest from another file, or from itself changed."""
+    """Return what distinguishes a file of one digest from another file, or from itself changed."""
     found = source.deb.path.stat()
     numbers = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     return source.package.sha256, *numbers
