@@ -41,7 +41,7 @@ from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
 from envbuild.image.oci import layout
 from envbuild.image.plan.layer_order import LayerKind, LayerSpec, skipped
 from envbuild.image.plan.model import Plan, bytecode_key
-from envbuild.image.python.environment import WheelFile, pack_wheels
+from envbuild.image.python.environment import ChangedFilesError, WheelFile, pack_wheels
 from envbuild.image.runtime_layer import BYTECODE, make_runtime, runtime_key, runtime_modules
 from envbuild.image.tar.layer import BLOCK, Layer
 from envbuild.lockfile.model import Lock, PythonBuild, Wheel
@@ -88,11 +88,13 @@ class Built:
         image: configuration, manifest and layer files; ``image.config_digest`` is the identity.
         layers: bottom first.
         replaced: paths that two wheels install with different content: names of the loser and the winner.
+        changed: members that a wheel's RECORD has other hashes for, by wheel name.
     """
 
     image: layout.Image
     layers: tuple[BuiltLayer, ...]
     replaced: Mapping[str, tuple[str, str]]
+    changed: Mapping[str, Sequence[str]]
 
 
 def assemble(
@@ -202,7 +204,7 @@ class _Assembly:
             compiled.result()
             for future in (*futures, *checks):
                 future.result()
-        replaced = contents_of(self._wheel_layers()).replaced
+        contents = contents_of(self._wheel_layers())
         top = self.blobs[self.plan.layers[-1].key] = make_runtime(self.plan, lock, self.cache, self.layers)
         self.ready(len(self.plan.layers) - 1, top)
         blobs = [self.blobs[spec.key] for spec in self.plan.layers]
@@ -210,7 +212,8 @@ class _Assembly:
             BuiltLayer(kind=spec.kind, title=spec.title, blob=blob, reused=spec.key in self.reused)
             for spec, blob in zip(self.plan.layers, blobs, strict=True)
         )
-        return Built(image=layout.image(self.plan, blobs), layers=layers, replaced=replaced)
+        image = layout.image(self.plan, blobs)
+        return Built(image=image, layers=layers, replaced=contents.replaced, changed=contents.changed)
 
     @contextmanager
     def _workers(self, number: int, name: str) -> Iterator[ThreadPoolExecutor]:
@@ -258,14 +261,18 @@ class _Assembly:
         left = list(specs)
 
         def one(spec: LayerSpec) -> None:
-            self._make(spec, lambda target: self._pack_wheels(spec, target, advance))
+            try:
+                self._make(spec, lambda target: self._pack_wheels(spec, self._files(spec.wheels), target, advance))
+            except ChangedFilesError as error:
+                again = error.wheels
+                self._make(spec, lambda target: self._pack_wheels(spec, again, target, lambda amount: None))
             left.remove(spec)
             if not left:
                 self.phase.close()
 
         return [pool.submit(one, spec) for spec in specs]
 
-    def _pack_wheels(self, spec: LayerSpec, target: Target, advance: Advance) -> Layer:
+    def _pack_wheels(self, spec: LayerSpec, wheels: Sequence[WheelFile], target: Target, advance: Advance) -> Layer:
         def tick(amount: int) -> None:
             if self.stopped.is_set():
                 raise _StoppedError
@@ -273,9 +280,7 @@ class _Assembly:
 
         executable = self.plan.executable if spec.kind == "environment" else ""
         with target.open() as stream:
-            layer, contents = pack_wheels(
-                stream, self._files(spec.wheels), self.plan.python, executable=executable, advance=tick
-            )
+            layer, contents = pack_wheels(stream, wheels, self.plan.python, executable=executable, advance=tick)
         note(target.folder, contents)
         return layer
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.python.environment import Contents, WheelFile, opened
+from envbuild.image.python.wheel import Wheel
 
 _NAME = "contents.json"
 _ELF = b"\x7fELF"
@@ -22,7 +25,12 @@ Objects = Mapping[str, Mapping[str, tuple[Path, int, int]]]
 
 def note(folder: Path, contents: Contents) -> None:
     """Write what a layer holds into its folder."""
-    table = {"files": contents.files, "objects": contents.objects, "replaced": contents.replaced}
+    table = {
+        "changed": contents.changed,
+        "files": contents.files,
+        "objects": contents.objects,
+        "replaced": contents.replaced,
+    }
     (folder / _NAME).write_bytes(canonical_json(table))
 
 
@@ -41,12 +49,16 @@ def derived_contents(tar: Path, wheels: Sequence[WheelFile], python: str) -> Con
     """
     contents = Contents()
     owners: dict[str, tuple[str, str]] = {}
-    with opened(wheels, python) as archives:
+    with opened(wheels, python) as archives, tarfile.open(tar, "r:") as layer:
         for archive in archives:
+            changed = _changed(layer, archive.wheel)
+            if changed:
+                contents.changed[archive.wheel.name] = sorted(changed)
             contents.objects[archive.wheel.name] = {}
             for file in archive.wheel.files:
-                contents.put(file.path, file.digest, archive.wheel.name)
-                owners[file.path] = archive.wheel.name, file.member.filename if file.member else ""
+                member = file.member.filename if file.member else ""
+                contents.put(file.path, changed.get(member, file.digest), archive.wheel.name)
+                owners[file.path] = archive.wheel.name, member
     with tarfile.open(tar, "r:") as layer, tar.open("rb") as stream:
         for entry in layer:
             owner, member = owners.get(entry.name, ("", ""))
@@ -55,6 +67,15 @@ def derived_contents(tar: Path, wheels: Sequence[WheelFile], python: str) -> Con
                 if stream.read(len(_ELF)) == _ELF:
                     contents.objects[owner][member] = (entry.offset_data, entry.size, entry.name)
     return contents
+
+
+def _changed(layer: tarfile.TarFile, wheel: Wheel) -> dict[str, str]:
+    """Return the digests of members for which the layer's RECORD of a wheel has others than the wheel's RECORD."""
+    record = next(file.path for file in wheel.files if not file.digest)
+    text = cast(BinaryIO, layer.extractfile(record)).read().decode("utf-8", "surrogateescape")
+    found = {row[0]: row[1] for row in csv.reader(io.StringIO(text, newline=""))}
+    rows = ((file.member, found.get(wheel.in_record(file.path), ""), file.digest) for file in wheel.files)
+    return {member.filename: new for member, new, old in rows if member and new not in {"", old}}
 
 
 def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:
@@ -68,7 +89,7 @@ def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:
         table = _read(blob)
         files = {path: (digest, name) for path, (digest, name) in table["files"].items()}
         replaced = {path: (loser, winner) for path, (loser, winner) in table["replaced"].items()}
-        whole.add(Contents(files=files, replaced=replaced))
+        whole.add(Contents(files=files, replaced=replaced, changed=table["changed"]))
     whole.check()
     return whole
 

@@ -15,7 +15,7 @@ from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
 from envbuild.operations.emulation import steps_for
 from envbuild.operations.engines import is_local, layer_trees
-from envbuild.operations.events import Events, FileReplaced, LayerReady, Note
+from envbuild.operations.events import Events, FilesChanged, FilesReplaced, LayerReady, Note
 from envbuild.operations.fetch import ensure_files, heal_corrupt_objects, unneeded_emulators
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
@@ -110,8 +110,13 @@ def assemble_image(
         )
     for layer in built.layers:
         events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))
-    for path, (loser, winner) in sorted(built.replaced.items()):
-        events.report(FileReplaced(path=f"/{path.lstrip('/')}", loser=loser, winner=winner))
+    replaced: dict[tuple[str, str], list[str]] = {}
+    for path, wheels in sorted(built.replaced.items()):
+        replaced.setdefault(wheels, []).append(f"/{path.lstrip('/')}")
+    for (loser, winner), paths in replaced.items():
+        events.report(FilesReplaced(paths=tuple(paths), loser=loser, winner=winner))
+    for name, members in sorted(built.changed.items()):
+        events.report(FilesChanged(wheel=name, files=tuple(members)))
     return built
 
 

@@ -54,12 +54,20 @@ class LayerReady(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FileReplaced(Event):
-    """Two wheels install different content at one path (absolute): names of the loser and the winner."""
+class FilesReplaced(Event):
+    """Two wheels install different content at the same paths (absolute): names of the loser and the winner."""
 
-    path: str
+    paths: tuple[str, ...]
     loser: str
     winner: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilesChanged(Event):
+    """A wheel holds files that its RECORD has other hashes for; the image's RECORD has theirs."""
+
+    wheel: str
+    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

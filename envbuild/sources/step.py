@@ -23,7 +23,7 @@ from envbuild.core.progress import Progress
 from envbuild.core.text import quote
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.errors import BuildError, NotReproducibleError
-from envbuild.image.python.environment import WheelFile, pack_wheels
+from envbuild.image.python.environment import ChangedFilesError, WheelFile, pack_wheels
 from envbuild.image.tar.layer import BLOCK
 from envbuild.lockfile import layout
 from envbuild.sources import canonical, scm
@@ -249,7 +249,7 @@ def _write_inputs(
 ) -> None:
     """Write what is unpacked over the system: environment with the build requirements, further layers, the sources."""
     with output.open("w+b") as stream:
-        pack_wheels(stream, wheels, room.python, executable=room.executable, advance=lambda amount: None)
+        _pack_environment(stream, wheels, room)
         for layer in room.layers:
             _forget_end(stream)
             with layer.open("rb") as content:
@@ -259,6 +259,15 @@ def _write_inputs(
             _add(tar, "backend.py", Path(__file__).with_name("backend.py").read_bytes())
             _add(tar, "request.json", json.dumps(request).encode())
             _add(tar, f"archive/{archive.name}", archive.path.read_bytes())
+
+
+def _pack_environment(stream: BinaryIO, wheels: Sequence[WheelFile], room: Room) -> None:
+    try:
+        pack_wheels(stream, wheels, room.python, executable=room.executable, advance=lambda amount: None)
+    except ChangedFilesError as error:
+        stream.seek(0)
+        stream.truncate()
+        _pack_environment(stream, error.wheels, room)
 
 
 def _forget_end(stream: BinaryIO) -> None:

@@ -9,6 +9,9 @@ from functools import singledispatch
 from envbuild.core.text import human_bytes, plural
 from envbuild.operations import events
 
+_NAMED = 3
+"""Files that a note names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -62,8 +65,19 @@ def _(event: events.LayerReady) -> Iterable[Line]:
 
 
 @lines.register
-def _(event: events.FileReplaced) -> Iterable[Line]:
-    yield Line("note", (f"{event.path} of {event.loser} is replaced by that of {event.winner}",))
+def _(event: events.FilesReplaced) -> Iterable[Line]:
+    first, more = event.paths[0], len(event.paths) - 1
+    which = f"{first} and {plural(more, 'other file')} of {event.loser} are" if more else f"{first} of {event.loser} is"
+    yield Line("note", (f"{which} replaced by {'those' if more else 'that'} of {event.winner}",))
+
+
+@lines.register
+def _(event: events.FilesChanged) -> Iterable[Line]:
+    more = len(event.files) - _NAMED
+    named = ", ".join(event.files[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    count = plural(len(event.files), "file")
+    why = "the RECORD in it states another hash; the image's RECORD has that of the file"
+    yield Line("note", (f"{event.wheel}: {count} of which {why}: {named}",))
 
 
 @lines.register

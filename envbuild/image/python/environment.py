@@ -10,7 +10,7 @@ import shlex
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,11 +29,27 @@ _VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WheelFile:
-    """A wheel on this machine: the file, the name for messages, and the digest it must have (empty: any)."""
+    """A wheel on this machine.
+
+    Attributes:
+        name: for messages.
+        path: the file.
+        sha256: which it must have; empty: any.
+        changed: digests of members that its RECORD has other hashes for, as ``ChangedFilesError`` has them.
+    """
 
     name: str
     path: Path
     sha256: str = ""
+    changed: Mapping[str, str] = field(default_factory=dict)
+
+
+class ChangedFilesError(Exception):
+    """Wheels hold files that their RECORD has other hashes for, which is known when all are read: pack ``wheels``."""
+
+    def __init__(self, wheels: Sequence[WheelFile]) -> None:
+        super().__init__(", ".join(wheel.name for wheel in wheels if wheel.changed))
+        self.wheels = wheels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,15 +69,18 @@ class Contents:
         files: digest and wheel name by path relative to ``/``.
         replaced: paths that several wheels install with different content: names of loser and winner.
         objects: ELF objects of one layer by wheel name and member: offset and size in its tar, and path.
+        changed: members that a wheel's RECORD has other hashes for, by wheel name.
     """
 
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
     replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
     objects: dict[str, dict[str, tuple[int, int, str]]] = field(default_factory=dict)
+    changed: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, other: Contents) -> None:
         """Put another layer's contents on top."""
         self.replaced.update(other.replaced)
+        self.changed.update(other.changed)
         for path, (digest, name) in other.files.items():
             self.put(path, digest, name)
 
@@ -98,7 +117,9 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Reader]]:
         _verify(wheel)
     try:
         with ExitStack() as stack:
-            archives = [stack.enter_context(Wheel(str(wheel.path), python, wheel.name)) for wheel in wheels]
+            archives = [
+                stack.enter_context(Wheel(str(wheel.path), python, wheel.name, wheel.changed)) for wheel in wheels
+            ]
             files = zip(archives, wheels, strict=True)
             yield [stack.enter_context(Reader(archive, wheel.path)) for archive, wheel in files]
     except WheelError as error:
@@ -137,6 +158,7 @@ def pack_wheels(
 
     Raises:
         BuildError, IntegrityError: as ``opened`` does.
+        ChangedFilesError: what was written is to be thrown away, since a RECORD in it has wrong hashes.
     """
     label = wheels[0].name if len(wheels) == 1 else "the layer of small wheels"
     folders, links, made = skeleton(python, executable) if executable else ([], {}, {})
@@ -152,6 +174,12 @@ def pack_wheels(
         contents.check()
         with LayerWriter(output, label) as writer:
             add_tree(writer, tree, folders=folders, advance=advance, objects=contents.objects)
+        if any(archive.wheel.changed for archive in archives):
+            found = [
+                {**wheel.changed, **archive.wheel.changed} for wheel, archive in zip(wheels, archives, strict=True)
+            ]
+            raise ChangedFilesError([replace(wheel, changed=each) for wheel, each in zip(wheels, found, strict=True)])
+    contents.changed.update({wheel.name: sorted(wheel.changed) for wheel in wheels if wheel.changed})
     return writer.layer(), contents
 
 

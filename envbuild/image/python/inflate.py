@@ -89,7 +89,7 @@ class Reader:
         if left:
             raise self.wheel.wrong(name, f"cannot be unpacked: expected {file.size} bytes, found {file.size - left}")
         if record_digest(digest.digest()) != expected:
-            self.wheel.check_sum(file.member)
+            self.wheel.note_changed(file.member)
 
     def _unpacked(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
         """Yield the unpacked bytes; deflated data must end where it declares it does."""

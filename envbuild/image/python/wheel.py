@@ -8,10 +8,12 @@ Decisions, all of them part of the layout version:
 
 - ``purelib`` and ``platlib`` are one folder; headers go to ``include/site/python3.X/<name>`` as in pip's venv scheme.
 - Modes are 0755 for scripts and members with any execute bit, else 0644; the owner is root.
-- RECORD is written anew: sorted, with the wheel's own hashes, each verified while its file is unpacked. Bytecode has
-  no rows, as its names follow from the sources'. Signatures of the old RECORD and bytecode in a wheel are left out.
+- RECORD is written anew: sorted, with the hashes that the files have, each verified while its file is unpacked.
+  Bytecode has no rows, as its names follow from the sources'. Signatures of the old RECORD and bytecode in a wheel are
+  left out.
 - A file that RECORD has another hash for is installed, as pip does, if the archive's checksum fits: some publishers
   change files after RECORD is written (decord 0.6.0, eckitlib 2.5), and the lock has the SHA-256 of the whole wheel.
+  The new RECORD has the hash of the file, since a record of a run takes it from there; pip's has the wheel's.
 - Links, encrypted members and names that could leave the prefix are refused.
 
 As a script: ``wheel.py --python 3.11 --executable /usr/bin/python3.11 [--root /] [--sources DIR] WHEEL...`` makes the
@@ -32,7 +34,7 @@ import stat
 import struct
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
@@ -81,16 +83,19 @@ class Wheel:
         path: the archive.
         python: feature release of the target, such as ``3.11``.
         name: file name to show and to read the project's name from; default: that of ``path``.
+        digests: by member, what an earlier reading has found ``changed``: RECORD is made with it.
 
     Attributes:
         project: the distribution's name as the archive spells it.
         files: what it installs, sorted by the bytes of the path.
+        changed: members read so far that RECORD has another hash for, with the digest of what they hold.
 
     Raises:
         WheelError: as the module's description states.
     """
 
-    def __init__(self, path: str, python: str, name: str = "") -> None:
+    def __init__(self, path: str, python: str, name: str = "", digests: Mapping[str, str] = {}) -> None:
+        self.changed: dict[str, str] = {}
         self.name = name or os.path.basename(path)  # noqa: PTH119 - a separate script, without pathlib's cost
         self.python = python
         self.site = f"{PREFIX}/lib/python{python}/site-packages"
@@ -104,7 +109,7 @@ class Wheel:
             self._members = self._read_members()
             self._info = self._find_info()
             self.project = self._info[: -len(".dist-info")].rpartition("-")[0]
-            self._digests = self._read_record()
+            self._digests = {**self._read_record(), **digests}
             self.files = self._plan()
         except BaseException:
             self._zip.close()
@@ -149,16 +154,19 @@ class Wheel:
                 raise
             raise self.wrong(member, f"cannot be unpacked: {error}") from None
 
+    def in_record(self, path: str) -> str:
+        """Return the name that RECORD has for an installed file."""
+        inside = path.startswith(f"{self.site}/")
+        return path[len(self.site) + 1 :] if inside else f"../../../{path[len(PREFIX) + 1 :]}"
+
     def stream(self, member: zipfile.ZipInfo) -> BinaryIO:
         """Open a member as zipfile does."""
         with self.faults(member.filename):
             return self._zip.open(member)  # type: ignore[return-value]
 
-    def check_sum(self, member: zipfile.ZipInfo) -> None:
-        """Raise ``WheelError`` unless a member that RECORD has another hash for has the archive's checksum."""
-        with self.stream(member) as stream, self.faults(member.filename):
-            while stream.read(CHUNK):
-                pass
+    def note_changed(self, member: zipfile.ZipInfo) -> None:
+        """Note a member that RECORD has another hash for; ``WheelError`` unless it has the archive's checksum."""
+        self.changed[member.filename] = self._hash(member)
 
     def _read_members(self) -> dict[str, zipfile.ZipInfo]:
         """All members that are files, by name, after checking every name and kind."""
@@ -288,7 +296,7 @@ class Wheel:
         return _made(path, b"#!" + _interpreter() + b"\n" + data.partition(b"\n")[2], 0o755)
 
     def _hash(self, member: zipfile.ZipInfo) -> str:
-        """The digest of a member that RECORD forgot."""
+        """The digest of a member that RECORD forgot or has another one for; its checksum is compared."""
         digest = hashlib.sha256()
         with self.faults(member.filename), self._zip.open(member) as stream:
             while chunk := stream.read(CHUNK):
@@ -321,9 +329,7 @@ class Wheel:
         """The new RECORD: sorted, paths relative to site-packages (PyPA, "Recording installed projects")."""
         rows = [(path[len(self.site) + 1 :], "", "")]
         for file in files:
-            inside = file.path.startswith(f"{self.site}/")
-            shown = file.path[len(self.site) + 1 :] if inside else f"../../../{file.path[len(PREFIX) + 1 :]}"
-            rows.append((shown, file.digest, str(file.size)))
+            rows.append((self.in_record(file.path), file.digest, str(file.size)))
         rows.sort(key=lambda row: _order(row[0]))
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -353,7 +359,7 @@ class _Checked(io.RawIOBase):
         self._hash.update(chunk)
         self._left -= len(chunk)
         if (not self._left or not chunk) and record_digest(self._hash.digest()) != self._expected:
-            self._wheel.check_sum(self._info)
+            self._wheel.note_changed(self._info)
         return chunk
 
     def close(self) -> None:
@@ -422,6 +428,13 @@ def install(wheel: Wheel, root: str, sources: str = "") -> None:
             _write(os.path.join(sources, file.path), data, 0o644)  # noqa: PTH118
 
 
+def install_record(wheel: Wheel, root: str) -> None:
+    """Write only a wheel's RECORD, over one that had other hashes."""
+    for file in wheel.files:
+        if file.path.endswith(".dist-info/RECORD") and not file.digest:
+            _write(os.path.join(root, file.path), wheel.read(file), file.mode)  # noqa: PTH118
+
+
 def is_module(path: str) -> bool:
     """Return whether an installed file is to be compiled."""
     return path.endswith(".py") and "/site-packages/" in path
@@ -456,6 +469,10 @@ def main(arguments: list[str]) -> int:
         try:
             with Wheel(path, options.python) as wheel:
                 install(wheel, options.root, sources)
+            if wheel.changed:
+                print(f"{wheel.name}: RECORD has another hash for {', '.join(sorted(wheel.changed))}", file=sys.stderr)
+                with Wheel(path, options.python, digests=wheel.changed) as wheel:
+                    install_record(wheel, options.root)
         except WheelError as error:
             print(error, file=sys.stderr)
             return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tarfile
@@ -9,7 +10,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import pytest
@@ -24,6 +25,7 @@ from envbuild.image import runtime_layer as runtime_layer_module
 from envbuild.image.assemble import Built, Objects, assemble
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.plan.model import plan
+from envbuild.image.python.wheel import record_digest
 from envbuild.image.tar.layer import Layer
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Lock
@@ -71,6 +73,25 @@ def test_identity_is_a_function_of_the_lock(tmp_path: Path) -> None:
     assert first.image.config == second.image.config
     assert first.image.manifest == second.image.manifest
     assert [layer.blob.digest for layer in first.layers] == [layer.blob.digest for layer in second.layers]
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_files_that_were_changed_after_record(tmp_path: Path, trees: Trees, unpacked: bool) -> None:
+    """RECORD in the image has their hashes, and every build names them, also one that reuses the layer."""
+    record = f"odd.py,sha256={'A' * 43},6\nodd-1.0.dist-info/RECORD,,\n"
+    name = "odd-1.0-py3-none-any.whl"
+    wheels = {**WHEELS, name: wheel_bytes("odd", files={"odd.py": "x = 1\n"}, record=record)}
+    for _ in range(2):
+        built, _ = build(tmp_path, wheels, trees=trees, unpacked=unpacked)
+        assert built.changed == {name: ["odd.py"]}
+    (layer,) = (layer for layer in built.layers if layer.kind == "environment")
+    path = "opt/env/lib/python3.11/site-packages/odd-1.0.dist-info/RECORD"
+    if unpacked:
+        text = (trees.path(layer.blob.digest) / path).read_text()
+    else:
+        with tarfile.open(layer.blob.path) as tar:
+            text = cast(BinaryIO, tar.extractfile(path)).read().decode()
+    assert f"odd.py,sha256={record_digest(hashlib.sha256(b'x = 1' + bytes([10])).digest())},6\n" in text
 
 
 def test_what_was_made_is_reused(tmp_path: Path) -> None:

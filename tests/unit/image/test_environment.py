@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -14,7 +15,8 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.bytecode.compile import compile_tree
 from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, unpack_bytecode
 from envbuild.image.layer_contents import derived_contents
-from envbuild.image.python.environment import Contents, Made, WheelFile, pack_tree, pack_wheels
+from envbuild.image.python.environment import ChangedFilesError, Contents, Made, WheelFile, pack_tree, pack_wheels
+from envbuild.image.python.wheel import main, record_digest
 from envbuild.image.tar.layer import Layer
 from tests.support.wheels import Member, make_wheel
 
@@ -56,6 +58,30 @@ def test_a_layer_is_a_function_of_its_wheels(tmp_path: Path) -> None:
         assert pack_wheels(output, [wheel], "3.11", advance=lambda amount: None)[0] == first
     finally:
         os.umask(before)
+
+
+def test_record_has_the_hashes_of_files_that_were_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a layer, one that is read again, and an environment that a Dockerfile's step makes."""
+    wrong = f"a/x.py,sha256={'A' * 43},5\nb.txt,sha256={'A' * 43},1\na-1.0.dist-info/RECORD,,\n"
+    path = make_wheel(tmp_path, "a", files={"a/x.py": "x = 1", "b.txt": "b"}, record=wrong)
+    right = make_wheel(tmp_path, "c", files={"c.txt": "b"})
+    wheels = [WheelFile(name=each.name, path=each) for each in (path, right)]
+    with pytest.raises(ChangedFilesError, match=r"^a-1\.0-py3-none-any\.whl$") as caught:
+        pack_wheels(io.BytesIO(), wheels, "3.11", advance=lambda amount: None)
+    with (tmp_path / "layer.tar").open("w+b", buffering=0) as stream:
+        _, contents = pack_wheels(stream, caught.value.wheels, "3.11", advance=lambda amount: None)
+    assert contents.changed == {path.name: ["a/x.py", "b.txt"]}
+    assert derived_contents(tmp_path / "layer.tar", wheels, "3.11") == contents
+    record = members((tmp_path / "layer.tar").read_bytes())[f"{SITE}/a-1.0.dist-info/RECORD"][1]
+    assert isinstance(record, bytes)
+    rows = [row.split(",") for row in record.decode().splitlines()]
+    digests = {name: digest for name, digest, _ in rows}
+    assert digests["a/x.py"] == f"sha256={record_digest(hashlib.sha256(b'x = 1').digest())}"
+    assert digests["b.txt"] == f"sha256={record_digest(hashlib.sha256(b'b').digest())}"
+    arguments = ["--python", "3.11", "--executable", "/usr/bin/python3.11", "--root", str(tmp_path / "root")]
+    assert main([*arguments, str(path), str(right)]) == 0
+    assert (tmp_path / "root" / SITE / "a-1.0.dist-info/RECORD").read_bytes() == record
+    assert capsys.readouterr().err == f"{path.name}: RECORD has another hash for a/x.py, b.txt\n"
 
 
 def test_what_a_layer_holds_is_derived_from_it(tmp_path: Path) -> None:

@@ -233,14 +233,20 @@ def test_weak_hashes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a-1.0.dist-info/top_level.txt", "a.libs/liba.so.1"])
 def test_files_that_were_changed_after_record(tmp_path: Path, name: str) -> None:
-    """As in decord 0.6.0 and eckitlib 2.5: pip and uv install them; the image's RECORD has what the wheel's has."""
+    """As in decord 0.6.0 and eckitlib 2.5: pip and uv install them; RECORD is made anew with what was noted."""
     record = f"{name},sha256={'A' * 43},2\na-1.0.dist-info/RECORD,,\n"
     path = make_wheel(tmp_path, "a", files={name: "b\n"}, record=record)
     found = installed(path)
     assert found[f"{SITE}/{name}"][1] == b"b\n"
-    assert f"{name},sha256={'A' * 43},2\n" in found[f"{SITE}/a-1.0.dist-info/RECORD"][1].decode()
     with Wheel(str(path), "3.11") as wheel, Reader(wheel, path) as reader:
         assert {file.path: reader.read(file) for file in wheel.files} == {key: data for key, (_, data) in found.items()}
+    own = f"sha256={module.record_digest(hashlib.sha256(b'b' + bytes([10])).digest())}"
+    assert wheel.changed == {name: own}
+    with Wheel(str(path), "3.11", digests=wheel.changed) as again, Reader(again, path) as reader:
+        after = {file.path: reader.read(file) for file in again.files}
+    assert again.changed == {}
+    assert f"{name},{own},2\n" in after[f"{SITE}/a-1.0.dist-info/RECORD"].decode()
+    assert [key for key, data in after.items() if data != found[key][1]] == [f"{SITE}/a-1.0.dist-info/RECORD"]
 
 
 def test_files_that_are_neither_what_record_nor_what_the_checksum_has(tmp_path: Path) -> None:
