@@ -42,6 +42,15 @@ _RUST = re.compile(
 _NO_NETWORK = re.compile(
     r"name resolution|resolve (?:host|address)|Name or service not known|Network is unreachable|ConnectError|URLError"
 )
+_HEADER = re.compile(r"fatal error: '?(?P<name>[\w.+/-]+)'?(?:: No such file or directory| file not found)")
+_CPP = re.compile(
+    r"cc1plus|\b(?:g\+\+|c\+\+)(?:-\d+)?['\"]?(?: failed)?: (?:No such file|command not found|not found)"
+    r"|No CMAKE_CXX_COMPILER could be found|Unknown compiler\(s\): \[\['c\+\+'"
+)
+_C = re.compile(
+    r"\b(?:gcc|cc)(?:-\d+)?['\"]?(?: failed)?: (?:No such file|command not found|not found)"
+    r"|No CMAKE_C_COMPILER could be found|Unknown compiler\(s\): \[\['cc'"
+)
 _CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
 _HAS_A_WHEEL = (
     "require a release that has a wheel, or build one elsewhere and name its folder in the spec: wheels: [wheels]"
@@ -203,6 +212,8 @@ def way_out(printed: str, *, versioned: bool) -> str:
             "it is compiled with Rust, whose compiler and packages (crates) its build would download, and a build has "
             f"no network: {_HAS_A_WHEEL}. Where the sources hold their crates: build-packages: [cargo]"
         )
+    if (missing := _missing_tools(printed)) is not None:
+        return missing
     if _CPP_LIBRARY.search(printed):
         return (
             "programs among its build requirements (ninja, cmake) need the C++ library, which a system without "
@@ -214,6 +225,22 @@ def way_out(printed: str, *, versioned: bool) -> str:
         "if a compiler, a library or Python.h is missing: build-packages: [gcc, python3-dev] in the spec, which "
         "are Debian packages for builds only"
     )
+
+
+def _missing_tools(printed: str) -> str | None:
+    """Return which Debian packages have the compiler or the header that a build lacked; None if it lacked neither."""
+    header = found["name"] if (found := _HEADER.search(printed)) else ""
+    if header.startswith("Python.h"):
+        lacks, packages = "Python's headers (Python.h)", "[gcc, python3-dev], or for C++ [g++, python3-dev]"
+    elif _CPP.search(printed) or (header and not {".", "/"} & {*header}):  # only C++'s own headers have such names
+        lacks, packages = "a C++ compiler with its library's headers", "[g++, python3-dev]"
+    elif _C.search(printed):
+        lacks, packages = "a C compiler", "[gcc, python3-dev], or for C++ [g++, python3-dev]"
+    elif header:
+        lacks, packages = f"the header {header}", f"[…, the package that has {header}, its name mostly ends in -dev]"
+    else:
+        return None
+    return f"it lacks {lacks}; write in the spec  build-packages: {packages}  (Debian packages for builds only)"
 
 
 def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) -> Made:

@@ -329,7 +329,11 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
     if portable and system.get("architecture", "amd64") != "amd64":
         found = system["architecture"]
-        report.add("determinism.level", f"portable is for amd64, but os.architecture is {found} — write ops")
+        report.add(
+            "determinism.level",
+            f"portable is for amd64, but os.architecture is {found}, where no complete set of switches is known for "
+            "what libraries choose by the CPU — write ops, and for one kind of CPU hardware.cpu-flags",
+        )
     return {**values, "python": python}
 
 

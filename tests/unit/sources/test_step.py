@@ -52,6 +52,27 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("LookupError: setuptools-scm was unable to detect version", False, "fallback_version"),
         ("LookupError: setuptools-scm was unable to detect version", True, "build-packages: [gcc, python3-dev]"),
         ("error: command 'gcc' failed: No such file or directory", False, "build-packages: [gcc, python3-dev]"),
+        (
+            "a.cpp:1:10: fatal error: Python.h: No such file or directory",
+            False,
+            "Python's headers (Python.h); write in",
+        ),
+        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file or directory", False, "[g++, python3-dev]"),
+        (
+            "error: command 'x86_64-linux-gnu-g++' failed: No such file or directory",
+            False,
+            "packages: [g++, python3-dev]",
+        ),
+        ("src/a.h:5:10: fatal error: vector: No such file or directory", False, "build-packages: [g++, python3-dev]"),
+        ("a.cpp:1:10: fatal error: 'cstdint' file not found", False, "build-packages: [g++, python3-dev]"),
+        ("  No CMAKE_CXX_COMPILER could be found.", False, "build-packages: [g++, python3-dev]"),
+        ("ERROR: Unknown compiler(s): [['c++'], ['g++'], ['clang++']]", False, "build-packages: [g++, python3-dev]"),
+        (
+            "/bin/sh: 1: gcc: not found",
+            False,
+            "it lacks a C compiler; write in the spec  build-packages: [gcc, python3",
+        ),
+        ("x.c:3:10: fatal error: openssl/ssl.h: No such file or directory", False, "the header openssl/ssl.h; write"),
         ("trusted rusty scargo", False, "build-packages: [gcc, python3-dev]"),
     ],
 )

@@ -230,7 +230,9 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             "os: {architecture: arm64}\ndeterminism: {level: portable}",
-            "3 determinism.level: portable is for amd64, but os.architecture is arm64 — write ops",
+            "3 determinism.level: portable is for amd64, but os.architecture is arm64, where no complete set of "
+            "switches is known for what libraries choose by the CPU — write ops, and for one kind of CPU "
+            "hardware.cpu-flags",
         ),
         (
             "determinism: {level: all}",
