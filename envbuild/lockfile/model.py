@@ -197,7 +197,9 @@ class Source(Value, frozen=True, kw_only=True):
         name: of the package that has the wheel.
         archive: what it was built from; of a project, its files as envbuild packs them.
         origin: of a project that no index has; None: the archive is an index's.
-        requires: what its build system and its backend ask for, PEP 508 lines.
+        requires: what its build system and its backend ask for, and the spec for them, PEP 508 lines.
+        added: those that the spec has for it (``build-requirements``).
+        env: environment variables that the spec has for builds (``build-env``).
         packages: the wheels that it was built with.
         builds: SHA-256 of the wheels that the two builds gave, before they were brought into canonical form.
         normalised: what differed between the two and was made equal.
@@ -212,6 +214,8 @@ class Source(Value, frozen=True, kw_only=True):
     normalised: tuple[Line, ...] = ()
     recipe: Sha256
     origin: Origin | None = None
+    added: tuple[Line, ...] = ()
+    env: dict[EnvName, Line] = msgspec.field(default_factory=dict)
 
 
 class PythonBuild(Value, frozen=True, kw_only=True):

@@ -696,6 +696,8 @@ class _Resolver:
             whole=bool(packages),
             mirror=spec.os.mirror,
             archives={archive.name: archive.url for archive in spec.os.archives},
+            added=spec.build_requirements,
+            variables=spec.build_env,
             old=old,
             store=self.store,
             events=self.events,

@@ -6,7 +6,7 @@ What a lock has of a recipe is not built again as long as the store has the whee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -62,18 +62,19 @@ class _Workshop:
         archive: locks.SourceArchive,
         packages: Sequence[locks.PythonPackage],
         origin: locks.Origin | None = None,
+        variables: Mapping[str, str] = {},
     ) -> str:
         """Return the digest of all that decides a wheel; of a system that only has the interpreter, its release."""
         from envbuild.sources.scm import version_of
         from envbuild.sources.step import VERSION
 
         debs = [package.sha256 for package in self.system.packages] if self.whole else []
-        project = {}
+        more: dict[str, object] = {"env": dict(variables)} if variables else {}
         if origin:
-            project = {"project": [origin.subdirectory, origin.path if origin.editable else "", version_of(origin)]}
+            more["project"] = [origin.subdirectory, origin.path if origin.editable else "", version_of(origin)]
         return sha256_json(
             {
-                **project,
+                **more,
                 "step": VERSION,
                 "archive": archive.sha256,
                 "wheels": sorted(package.wheel.sha256 for package in packages),
@@ -96,6 +97,7 @@ class _Workshop:
         requires: Sequence[str],
         packages: Sequence[locks.PythonPackage],
         origin: locks.Origin | None = None,
+        variables: Mapping[str, str] = {},
     ) -> Made | tuple[str, ...]:
         """Build a wheel from what the store has, or return what its backend asks for besides ``requires``."""
         from envbuild.image.python.environment import WheelFile
@@ -117,6 +119,7 @@ class _Workshop:
             step_runner(None, self.store),
             self.store.cache_dir("python"),
             self.events,
+            variables,
         )
         if isinstance(made, Asked):
             return made.requires
@@ -196,6 +199,8 @@ class SourceBuilder:
         whole: as in ``_Workshop``.
         mirror: the spec's mirror of Debian packages.
         archives: addresses of the spec's further archives, by name.
+        added: further build requirements, PEP 508 lines by package.
+        variables: environment variables of builds.
         old: the lock that is replaced.
         made: what was built, or taken from ``old``, by the wheel's SHA-256.
         reused: names of packages whose wheel was taken from ``old``.
@@ -207,6 +212,8 @@ class SourceBuilder:
     whole: bool
     mirror: str
     archives: Mapping[str, str]
+    added: Mapping[str, Sequence[str]]
+    variables: Mapping[str, str]
     old: locks.Lock | None
     store: Store
     events: Events
@@ -255,18 +262,20 @@ class SourceBuilder:
 
         shop = self._shop()
         folder = origin.subdirectory if origin else ""
-        requires = build_system(self.store.path(archive.sha256), archive.name, folder).requires
-        if before is not None:
+        added = tuple(self.added.get(package, ()))
+        asked = build_system(self.store.path(archive.sha256), archive.name, folder).requires
+        requires = tuple(dict.fromkeys((*asked, *added)))
+        if before is not None and before.added == added:
             requires = tuple(dict.fromkeys((*requires, *before.requires)))
         for _ in range(_MOST_ROUNDS):
             packages, locations = self._requirements(_checked(requires, archive.name), before, shop.network)
-            recipe = shop.recipe(archive, packages, origin)
+            recipe = shop.recipe(archive, packages, origin, self.variables)
             if before is not None and before.recipe == recipe and (found := self._kept(before)):
                 self.made[found.sha256] = msgspec.structs.replace(before, origin=origin)
                 self.reused.append(package)
                 return found
             shop.bring(packages, locations)
-            made = shop.make(archive, requires, packages, origin)
+            made = shop.make(archive, requires, packages, origin, self.variables)
             if not isinstance(made, tuple):
                 break
             requires = tuple(dict.fromkeys((*requires, *made)))
@@ -282,6 +291,8 @@ class SourceBuilder:
             normalised=made.normalised,
             recipe=recipe,
             origin=origin,
+            added=added,
+            env=dict(self.variables),
         )
         return self._wheel(made.name, sha256, len(made.data))
 
@@ -297,7 +308,20 @@ class SourceBuilder:
         idle = sorted(set(self.request.sources) - {p.name for p in used} - {"all"})
         if idle:
             notes.append(f"sources: nothing is built of {', '.join(idle)}, which has a wheel or is not needed")
-        return tuple(notes)
+        return (*notes, *self._built_for_others(packages))
+
+    def _built_for_others(self, packages: Sequence[locks.PythonPackage]) -> Iterator[str]:
+        """Yield a note for each package that was built with another version of a package than the image has."""
+        versions = {package.name: package.version for package in packages}
+        for source in self.sources(packages):
+            names = {_name(line) for line in source.added}
+            for package in source.packages:
+                if package.name in names and versions.get(package.name, package.version) != package.version:
+                    yield (
+                        f"{source.name} was built with {package.name} {package.version}, and the image has "
+                        f"{versions[package.name]}, for which its modules may not fit; write build-requirements: "
+                        f"{{{source.name}: [{package.name}=={versions[package.name]}]}}"
+                    )
 
     def _archive(self, source: SourceFile, network: NetworkConfig) -> tuple[locks.SourceArchive, str]:
         """Return an archive with its size, and its digest if the index states none; it is verified when it is read."""
@@ -352,6 +376,13 @@ class SourceBuilder:
         return found.packages, found.locations
 
 
+def _name(line: str) -> str:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(Requirement(line).name)
+
+
 def _checked(requires: Sequence[str], name: str) -> tuple[str, ...]:
     """Return build requirements as a resolver gets them; raises ``ResolveError`` for what no list in a spec may hold.
 
@@ -401,7 +432,7 @@ def build_missing(loaded: LoadedLock, store: Store, missing: set[str], events: E
             bring_project(loaded.folder, source, store, offline=offline)
         shop.bring_archive(source.archive, locations.get(source.archive.sha256, ()))
         shop.bring(source.packages, locations)
-        made = shop.make(source.archive, source.requires, source.packages, source.origin)
+        made = shop.make(source.archive, source.requires, source.packages, source.origin, source.env)
         wheel = wheels[source.name]
         found = "" if isinstance(made, tuple) else sha256_bytes(made.data)
         if isinstance(made, tuple) or found != wheel.sha256:

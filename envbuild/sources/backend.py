@@ -29,6 +29,9 @@ def main() -> None:
     os.environ["CFLAGS"] = f"{_optimised(request['backend'])}-g0 -ffile-prefix-map={folder}=."
     os.environ["CXXFLAGS"] = os.environ["CFLAGS"]
     os.environ["LDFLAGS"] = "-Wl,-s"
+    if (cuda := _cuda(place.parent / "cuda", [Path(entry, "nvidia") for entry in sys.path])) is not None:
+        os.environ["CUDA_HOME"] = os.environ["CUDA_PATH"] = str(cuda)
+        os.environ["PATH"] = f"{cuda / 'bin'}{os.pathsep}{os.environ['PATH']}"
     sys.argv = [""]
     sys.path[:] = [str(folder / part) for part in request["path"]] + sys.path[1:]
     backend = _backend(request["backend"])
@@ -42,6 +45,29 @@ def main() -> None:
 def _optimised(backend: str) -> str:
     """Return Python's own flags, which ``CFLAGS`` replaces in setuptools; Meson and CMake add it to theirs."""
     return "" if backend.startswith(("mesonpy", "scikit_build_core")) else "-fwrapv -O2 -DNDEBUG "
+
+
+def _cuda(home: Path, folders: list[Path]) -> Path | None:
+    """Put what wheels have of CUDA's compiler and libraries together as CUDA's installer does; None without nvcc.
+
+    A wheel has a part of it (``nvidia/cu13``, ``nvidia/cuda_nvcc``), and libraries under their versioned names alone.
+    """
+    parts = [part for folder in folders if folder.is_dir() for part in sorted(folder.iterdir()) if part.is_dir()]
+    if not any((part / "bin/nvcc").is_file() for part in parts):
+        return None
+    for part in parts:
+        for file in (path for top in ("bin", "include", "lib", "nvvm") for path in sorted((part / top).rglob("*"))):
+            target = home / file.relative_to(part)
+            if file.is_file() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(file, target)
+    libraries = home / "lib"
+    for file in sorted(libraries.glob("*.so.*")):
+        name = libraries / f"{file.name.partition('.so.')[0]}.so"
+        if not name.exists():
+            name.symlink_to(file.name)
+    (home / "lib64").symlink_to("lib")
+    return home
 
 
 def _unpack(archive: str, place: Path) -> Path:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -50,6 +50,10 @@ _CPP = re.compile(
 _C = re.compile(
     r"\b(?:gcc|cc)(?:-\d+)?['\"]?(?: failed)?: (?:No such file|command not found|not found)"
     r"|No CMAKE_C_COMPILER could be found|Unknown compiler\(s\): \[\['cc'"
+)
+_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P<name>\w+)")
+_NVCC = re.compile(
+    r"\bnvcc['\"]?(?: failed)?: (?:No such file|command not found|not found)|CUDA_HOME|CUDA_PATH|CUDAToolkit"
 )
 _CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
 _HAS_A_WHEEL = (
@@ -137,6 +141,7 @@ def build(
     runner: StepRunner,
     scratch: Path,
     progress: Progress,
+    variables: Mapping[str, str] = {},
 ) -> Made | Asked:
     """Build a wheel twice and compare.
 
@@ -144,6 +149,7 @@ def build(
         known: requirements that ``wheels`` meet.
         wheels: the build requirements with all that they need.
         scratch: folder for temporary files.
+        variables: further environment variables.
 
     Raises:
         BuildError: the backend failed, or made no sound wheel.
@@ -169,7 +175,7 @@ def build(
                 base_key=room.base_key,
                 inputs=inputs,
                 command=(f"{layout.ENV_PREFIX}/bin/python", f"/{_WORK}/backend.py"),
-                environment={**_ENVIRONMENT, **scm.variables(archive.version)},
+                environment={**variables, **_ENVIRONMENT, **scm.variables(archive.version)},
                 result=f"/{_WORK}/out",
             )
             with runner.run_step(step) as stream:
@@ -192,16 +198,18 @@ def _named(archive: Archive, once: Callable[[], tuple[str, bytes] | Asked]) -> t
     try:
         return once()
     except BuildError as error:
-        hint = error.hint or way_out(error.message, versioned=bool(archive.version))
+        hint = error.hint or way_out(error.message, versioned=bool(archive.version), name=archive.name)
         raise BuildError(f"{archive.name} cannot be built: {error.message}", hint) from None
 
 
-def way_out(printed: str, *, versioned: bool) -> str:
+def way_out(printed: str, *, versioned: bool, name: str = "NAME.tar.gz") -> str:
     """Return what to do about a build that failed, as far as what it printed shows the reason.
 
     Args:
         versioned: the build was given a version for backends that take theirs from git.
+        name: of the archive.
     """
+    package = re.split(r"-[0-9]|\.tar|\.zip", name)[0]
     if not versioned and scm.NAMES_GIT.search(printed):
         return (
             "its version comes from git, which a build does not see: write one (version or fallback_version in "
@@ -211,6 +219,17 @@ def way_out(printed: str, *, versioned: bool) -> str:
         return (
             "it is compiled with Rust, whose compiler and packages (crates) its build would download, and a build has "
             f"no network: {_HAS_A_WHEEL}. Where the sources hold their crates: build-packages: [cargo]"
+        )
+    if found := _MODULE.search(printed):
+        return (
+            f"its build imports {found['name']} and does not ask for it; write in the spec  build-requirements: "
+            f"{{{package}: [{found['name']}]}}  (its package, in the version that modules are compiled for)"
+        )
+    if _NVCC.search(printed):
+        return (
+            "it lacks CUDA's compiler; write in the spec  build-requirements: "
+            f"{{{package}: [nvidia-cuda-nvcc==13.0.*]}}, with the CUDA of the framework that it is for, and  "
+            "build-packages: [g++, python3-dev]"
         )
     if (missing := _missing_tools(printed)) is not None:
         return missing

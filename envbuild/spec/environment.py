@@ -44,6 +44,20 @@ _OWN |= BEFORE_THE_GUARD
 """Part of the image's layout: another value breaks the interpreter, or gets in before the guard."""
 
 
+_OF_BUILDS = frozenset(
+    {"CFLAGS", "CXXFLAGS", "LDFLAGS", "CUDA_HOME", "CUDA_PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+    | {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "TMPDIR", "TZ", "ZERO_AR_DATE"}
+)
+"""Set for every build of sources, so that it is equal each time."""
+
+
+def refuse_in_builds(name: str, value: str) -> str:
+    """Return why a variable may not be set for builds of sources, as ``refuse`` does."""
+    if not _NAME.fullmatch(name):
+        return f"{quote(name)} is not a variable name: letters, digits and _"
+    return "is set by envbuild for every build" if name in _OF_BUILDS or name.startswith("SETUPTOOLS_SCM_") else ""
+
+
 def refuse(name: str, value: str) -> str:
     """Return why a variable may not be set, as the rest of a sentence, or an empty string if it may."""
     if not _NAME.fullmatch(name):

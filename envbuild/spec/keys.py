@@ -179,6 +179,31 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["gcc", "python3-dev"],),
         ),
+        "build-requirements": Field(
+            kind=MapOf(
+                key=_package_problem,
+                value=ListOf(
+                    item=Text(expected="a requirement such as torch==2.14.1", check=validators.requirement),
+                    expected="a list of requirements",
+                ),
+                expected="a mapping of packages in sources to lists of requirements",
+            ),
+            doc="Python packages that a package's build needs and its sources do not state, such as the framework that "
+            "its extension is compiled for, or CUDA's compiler.",
+            default={},
+            examples=({"flash-attn": ["torch==2.14.1", "nvidia-cuda-nvcc==13.0.*", "ninja"]},),
+        ),
+        "build-env": Field(
+            kind=MapOf(
+                key=environment.refuse_in_builds,
+                value=Text(expected='a text ("" for empty)', check=validators.plain, loose=("number", "boolean")),
+                expected="a mapping of names to texts",
+                rules={"propertyNames": {"pattern": validators.schema_pattern(types.EnvName)}},
+            ),
+            doc="Environment variables of builds of sources, such as the GPU architectures to compile for.",
+            default={},
+            examples=({"TORCH_CUDA_ARCH_LIST": "9.0"},),
+        ),
         "missing-libraries": Field(
             kind=ListOf(
                 item=Text(
@@ -212,6 +237,15 @@ def _python_fields() -> dict[str, Field]:
             examples=("9.3",),
         ),
     }
+
+
+def _package_problem(name: str, text: str) -> str:
+    """Return what is wrong with the name of a Python package; empty if nothing is."""
+    try:
+        validators.project(name)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _run_fields() -> dict[str, Field]:

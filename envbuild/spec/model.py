@@ -24,6 +24,7 @@ from envbuild.spec.keys import ROOT, STANDALONE
 from envbuild.spec.package_fields import File
 from envbuild.spec.places import Place
 from envbuild.spec.system_keys import PYTHONS
+from envbuild.spec.validators import project
 from envbuild.spec.variants import joined
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
@@ -101,6 +102,8 @@ class Spec(Value, frozen=True, kw_only=True):
         exclude_newer: time of upload from which on files of indexes are left out, ``20260711T000000Z``; empty: none.
         sources: packages whose sources may be built where there is no wheel; ``all`` alone: any package's.
         build_packages: Debian packages of the system that sources are built in.
+        build_requirements: PEP 508 lines by package: what its build has besides what its sources ask for.
+        build_env: environment variables of builds.
         missing_libraries: shared libraries that may be missing from the image, as patterns.
         cuda: ``none``, ``auto``, or a version of one or two parts.
         cudnn: version of one to four parts; empty: the framework's own.
@@ -124,6 +127,8 @@ class Spec(Value, frozen=True, kw_only=True):
     wheels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     build_packages: tuple[str, ...] = ()
+    build_requirements: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    build_env: dict[str, str] = msgspec.field(default_factory=dict)
     missing_libraries: tuple[str, ...] = ()
     cuda: str = "none"
     cudnn: str = ""
@@ -325,6 +330,7 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
         report.add(
             "hardware.cpu", f"{level} is a level of {owner}, but the image is for {architecture} — it has {known}"
         )
+    _build_requirements(values, report)
     determinism = values.get("determinism")
     portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
     if portable and system.get("architecture", "amd64") != "amd64":
@@ -335,6 +341,16 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
             "what libraries choose by the CPU — write ops, and for one kind of CPU hardware.cpu-flags",
         )
     return {**values, "python": python}
+
+
+def _build_requirements(values: dict[str, Any], report: Report) -> None:
+    """Report what is stated for a package that nothing is built of."""
+    sources = values.get("sources", ())
+    if _wrong("sources", report) or _wrong("build-requirements", report) or "all" in sources:
+        return
+    for name in _mapping(values.get("build-requirements")):
+        if project(name) not in sources:
+            report.add(f"build-requirements.{name}", f"nothing is built of it — write sources: [{name}]")
 
 
 def _wrong(key: str, report: Report) -> bool:
@@ -390,6 +406,8 @@ def _build(values: dict[str, Any], variants: dict[str, dict[str, Any]] | None = 
         exclude_newer=values.pop("exclude-newer", ""),
         sources=values.pop("sources", ()),
         build_packages=values.pop("build-packages", ()),
+        build_requirements={project(name): lines for name, lines in values.pop("build-requirements", {}).items()},
+        build_env=values.pop("build-env", {}),
         missing_libraries=values.pop("missing-libraries", ()),
         hardware=hardware_requirements(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
@@ -407,9 +425,9 @@ def _archive(table: dict[str, Any]) -> Archive:
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
-    """Leave out empty fields; what a person puts under ``env`` stays as it is."""
+    """Leave out empty fields; what a person puts into variables stays as it is."""
     kept = {
-        key: _without_empty(value) if isinstance(value, dict) and key != "env" else value
+        key: _without_empty(value) if isinstance(value, dict) and key not in ("env", "build-env") else value
         for key, value in table.items()
     }
     return {key: value for key, value in kept.items() if value not in ("", [], {}, ())}

@@ -81,7 +81,7 @@ def project(text: str) -> str:
     try:
         return canonicalize_name(text, validate=True)
     except InvalidName:
-        raise ValueError(f"{quote(text)} is no name of a package — {_eg('antlr4-python3-runtime')}") from None
+        raise ValueError(f"{quote(text)} is no name of a package{_eg('antlr4-python3-runtime')}") from None
 
 
 def build_package(text: str) -> str:

@@ -18,7 +18,7 @@ ADDED = (
     "requirements", "extras", "groups", "packages", "wheels", "sources", "build-packages", "missing-libraries",
 )  # fmt: skip
 """Lists: a variant's own items come after those of all variants; a project with other extras replaces it."""
-MERGED = ("env", "hardware")
+MERGED = ("env", "hardware", "build-requirements", "build-env")
 """Mappings: a variant's own entries replace those of all variants, key by key."""
 REPLACED = ("cuda", "cudnn")
 _ANY = "all"
@@ -59,7 +59,7 @@ def variants_field(fields: Mapping[str, Field]) -> Field:
         ),
         doc="Variants of the project, each with a lock of its own (pylock.NAME-VARIANT.toml). A variant may have "
         f"{', '.join(f'`{key}`' for key in ADDED)}: added to what all have; `cuda`, `cudnn`: instead; `env`, "
-        "`hardware`: instead, entry by entry.",
+        "`hardware`, `build-requirements`, `build-env`: instead, entry by entry.",
         default=None,
         default_doc="none: one lock",
         examples=({"cpu": {}, "cuda12": {"cuda": "12", "requirements": ["triton"]}},),

@@ -44,8 +44,8 @@ class Bench:
         make_index(self.folder / "index", files, hashes)
         self.server.add_tree(self.folder / "index", "")
 
-    def spec(self, requirements: str, sources: str = "") -> None:
-        lines = f"sources: {sources}\n" if sources else ""
+    def spec(self, requirements: str, sources: str = "", more: str = "") -> None:
+        lines = (f"sources: {sources}\n" if sources else "") + more
         self.project.write("spec.yaml", f"name: clitest\nrequirements: {requirements}\nwheels: [wheels]\n{lines}")
 
     def object(self, lock: locks.Lock, name: str) -> Path:
@@ -102,6 +102,35 @@ def test_a_package_without_wheel_is_built_where_the_spec_allows_it(bench: Bench)
     with zipfile.ZipFile(bench.object(lock, "plain")) as wheel:
         assert wheel.read("plain.py") == b"ANSWER = 42\n"
         assert wheel.testzip() is None
+
+
+def test_a_build_gets_what_the_spec_adds(bench: Bench) -> None:
+    """As flash-attn, whose build imports torch and does not ask for it; another version than the image's is noted."""
+    made = bench.folder / "made"
+    bench.offer(
+        make_sdist(made, "plain", "1.5", before="import frame\n", content="frame.__version__ + os.getenv('KIND', '')"),
+        make_wheel(made, "frame", "1.0", files={"frame.py": "__version__ = '# 1.0'\n"}),
+        make_wheel(made, "frame", "2.0", files={"frame.py": "__version__ = '# 2.0'\n"}),
+    )
+    bench.spec("[plain, frame]", "[plain]")
+    text = _refused(bench.project("lock"), 14)
+    assert "its build imports frame and does not ask for it" in text
+    assert "build-requirements: {plain: [frame]}" in text
+    bench.spec("[plain, frame]", "[plain]", "build-requirements: {plain: [frame==1.0]}\n")
+    done = bench.project.must("lock")
+    assert "plain was built with frame 1.0, and the image has 2.0" in done.out + done.err
+    bench.spec("[plain, frame]", "[plain]", "build-requirements: {plain: [frame==2.0]}\nbuild-env: {KIND: odd}\n")
+    done = bench.project.must("lock")
+    assert "plain was built with" not in done.out + done.err
+    lock = bench.lock()
+    (source,) = lock.sources
+    assert source.added == source.requires == ("frame==2.0",)
+    assert [(package.name, package.version) for package in source.packages] == [("frame", "2.0")]
+    with zipfile.ZipFile(bench.object(lock, "plain")) as wheel:
+        assert b"# 2.0odd" in wheel.read("plain.py")
+    bench.object(lock, "plain").unlink()
+    bench.project.must("fetch")
+    assert bench.object(lock, "plain").is_file()
 
 
 @pytest.mark.parametrize(

@@ -492,6 +492,8 @@ def test_sources_of_built_wheels_are_recorded_and_cost_nothing_if_there_are_none
         builds=("b" * 64, "c" * 64),
         normalised=("times of files",),
         recipe="d" * 64,
+        added=("torch==2.14.1",),
+        env={"TORCH_CUDA_ARCH_LIST": "9.0"},
     )
     lock = msgspec.structs.replace(LOCK, sources=(source,), build_packages=LOCK.os.packages)
     assert loads(dumps(lock)) == lock

@@ -73,6 +73,13 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
             "it lacks a C compiler; write in the spec  build-packages: [gcc, python3",
         ),
         ("x.c:3:10: fatal error: openssl/ssl.h: No such file or directory", False, "the header openssl/ssl.h; write"),
+        (
+            "ModuleNotFoundError: No module named 'torch'",
+            False,
+            "its build imports torch and does not ask for it; write in the spec  build-requirements: {NAME: [torch]}",
+        ),
+        ("OSError: CUDA_HOME environment variable is not set.", False, "build-requirements: {NAME: [nvidia-cuda-nvcc"),
+        ("/bin/sh: 1: nvcc: not found", False, "build-requirements: {NAME: [nvidia-cuda-nvcc"),
         ("trusted rusty scargo", False, "build-packages: [gcc, python3-dev]"),
     ],
 )
@@ -120,3 +127,20 @@ def test_what_differs_next_to_the_folder_of_a_build_is_named(more: bytes) -> Non
 def test_modules_are_compiled_with_optimisation(name: str, optimised: bool) -> None:
     """setuptools takes CFLAGS in place of Python's own flags; Meson and CMake add them to theirs, after -O3."""
     assert ("-O2 " in backend._optimised(name)) == optimised
+
+
+def test_what_wheels_have_of_cuda_is_put_together(tmp_path: Path) -> None:
+    """nvcc looks for headers and libraries next to itself, linkers for names without version; no nvcc, no CUDA."""
+    folder = tmp_path / "nvidia"
+    assert backend._cuda(tmp_path / "none", [folder]) is None
+    for name in ("cuda_runtime/include/cuda.h", "cuda_runtime/lib/libcudart.so.12", "cuda_nvcc/nvvm/bin/cicc"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(name)
+    assert backend._cuda(tmp_path / "none", [folder]) is None
+    (folder / "cuda_nvcc/bin").mkdir()
+    (folder / "cuda_nvcc/bin/nvcc").write_text("nvcc")
+    home = tmp_path / "home"
+    assert backend._cuda(home, [tmp_path / "absent", folder]) == home
+    found = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+    assert found == {"bin/nvcc", "include/cuda.h", "lib/libcudart.so", "lib/libcudart.so.12", "nvvm/bin/cicc"}
+    assert (home / "lib64/libcudart.so").read_text() == "cuda_runtime/lib/libcudart.so.12"

@@ -533,6 +533,32 @@ def test_sources_are_names_or_all() -> None:
         assert words in found
 
 
+def test_build_requirements_are_of_packages_that_are_built() -> None:
+    """By normalised name; what is stated of a package that has a wheel would mean nothing."""
+    text = "name: n\nsources: [Flash_Attn]\nbuild-requirements: {flash-attn: ['torch == 2.14.1', ninja]}\n"
+    assert parse_spec(text).build_requirements == {"flash-attn": ("torch==2.14.1", "ninja")}
+    assert parse_spec("name: n\nsources: all\nbuild-requirements: {a: [b]}\n").build_requirements == {"a": ("b",)}
+    for lines, words in (
+        ("build-requirements: {a: [b]}", "2 build-requirements.a: nothing is built of it — write sources: [a]"),
+        ("sources: [b]\nbuild-requirements: {a: [b]}", "3 build-requirements.a: nothing is built of it"),
+        (
+            "sources: all\nbuild-requirements: {a b: [c]}",
+            '3 build-requirements.a b: "a b" is no name of a package — e.g.',
+        ),
+        ("sources: all\nbuild-requirements: {a: ['c @ https://x.example/c.whl']}", "3 build-requirements.a[0]: "),
+    ):
+        (found,) = problems(f"name: n\n{lines}\n")
+        assert words in found
+
+
+def test_variables_of_builds_are_not_those_that_make_builds_equal() -> None:
+    """Values are taken as typed."""
+    assert parse_spec("name: n\nbuild-env: {TORCH_CUDA_ARCH_LIST: 9.0}\n").build_env == {"TORCH_CUDA_ARCH_LIST": "9.0"}
+    for name, words in (("SOURCE_DATE_EPOCH", "is set by envbuild for every build"), ("a-b", "is not a variable name")):
+        (found,) = problems(f"name: n\nbuild-env: {{{name}: 1}}\n")
+        assert words in found
+
+
 _ARCHIVE = "{name: v, url: 'https://a.example.invalid/apt', suite: s, key: v.asc}"
 
 

@@ -94,7 +94,7 @@ def test_the_schema_refuses_what_is_invalid(text: str) -> None:
 
 def test_examples_and_defaults_of_the_schema_are_true() -> None:
     """Each example is accepted by the parser, and spelling out each default changes nothing."""
-    before = {"python": "os: debian-12\n", "cudnn": "cuda: auto\n"}
+    before = {"python": "os: debian-12\n", "cudnn": "cuda: auto\n", "build-requirements": "sources: all\n"}
     for key, field in ROOT.fields.items():
         for value in field.examples:
             others = before.get(key, "")
