@@ -99,6 +99,7 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
         host: SHA-256 of the host description that values were taken from (``host_file.digest``); empty for none.
         by_hand: fields that the host described did not decide, but the spec; ``gpu``: it has no GPU at all.
         gpu: None for no GPU.
+        gpu_optional: a run on a machine without any GPU computes without, and its record has that it was allowed.
         policy: policy of each field that has a value; a field left out has its default of ``POLICIES``.
     """
 
@@ -109,6 +110,7 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
     host: OptionalSha256 = ""
     by_hand: tuple[SpecField, ...] = ()
     gpu: Gpu | None = None
+    gpu_optional: bool = False
     policy: dict[HardwareField, Policy] = msgspec.field(default_factory=dict)
 
     def policy_of(self, field: str) -> Policy:

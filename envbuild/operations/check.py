@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from envbuild.inputs.compare import Comparison
 
 Verdict = gate.Verdict
+GPU = "gpu"
+"""The guard's field for whether there is any GPU."""
 _OF_THE_MOMENT = ("gpu.nvml", "gpu.libcuda", "gpu.exclusive")
 
 
@@ -73,9 +75,22 @@ def check(path: Path | None, events: Events) -> CheckResult:
 def check_host(lock: Lock) -> Verdict:
     """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none.
 
-    On a machine of another architecture that is all there is to say: kernel, CPU and GPUs are not looked at.
+    On a machine of another architecture that is all there is to say: kernel, CPU and GPUs are not looked at. That there
+    is no GPU is a difference that is allowed where the lock has it so.
     """
-    return check_architecture(lock, own_machine()) or gate.evaluate(expectations(lock), "host", "host")
+    if (refused := check_architecture(lock, own_machine())) is not None:
+        return refused
+    found = gate.evaluate(expectations(lock), "host", "host")
+    found.checks = _allowing(lock, found.checks)
+    found.ok = not checks.refused(found.checks)
+    return found
+
+
+def _allowing(lock: Lock, found: list[Check]) -> list[Check]:
+    """Mark that there is no GPU as allowed if the lock has it so, as ``run`` does."""
+    from envbuild.runtime.guard import overrides
+
+    return overrides.apply(found, GPU) if lock.hardware.gpu_optional else found
 
 
 def check_architecture(lock: Lock, machine: str) -> Verdict | None:
@@ -121,4 +136,5 @@ def judge_described(lock: Lock, host: HostFacts) -> list[Check]:
         "environment": {},
         "gpu": msgspec.to_builtins(host.gpu),
     }
-    return [check for check in checks.judge(expect, seen, "host") if check.field not in _OF_THE_MOMENT]
+    found = _allowing(lock, checks.judge(expect, seen, "host"))
+    return [check for check in found if check.field not in _OF_THE_MOMENT]

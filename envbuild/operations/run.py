@@ -165,7 +165,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         memory=options.memory,
         controls=options.controls,
         gpus=options.gpus,
-        allow=options.allow if emulator is None else tuple(dict.fromkeys((*options.allow, ARCHITECTURE))),
+        allow=tuple(dict.fromkeys((*options.allow, *_allowed(loaded.lock, options, engine, events)))),
         guard=options.guard,
         emulator=emulator,
         tensors=options.tensors,
@@ -177,6 +177,19 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         preload=load_reader,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _allowed(lock: Lock, options: RunOptions, engine: Engine, events: Events) -> tuple[str, ...]:
+    """Return the fields that may differ without being asked: of an emulated run, and of one that does without a GPU."""
+    from envbuild.operations.check import GPU
+    from envbuild.operations.events import Note
+    from envbuild.runs.container import wants_missing_gpus
+
+    found = [ARCHITECTURE] if options.emulate else []
+    if lock.hardware.gpu_optional and (options.gpus is None or wants_missing_gpus(lock, engine)):
+        found.append(GPU)
+        events.report(Note(text="no GPU here: the run computes without one (hardware.gpu: optional)"))
+    return tuple(found)
 
 
 def _emulator(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[Emulator, str] | None:
@@ -271,7 +284,7 @@ def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> N
     """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
     from envbuild.runs.container import wants_missing_gpus
 
-    as_locked = options.guard and not options.allow and options.gpus == AS_LOCKED
+    as_locked = options.guard and not options.allow and options.gpus == AS_LOCKED and not lock.hardware.gpu_optional
     if as_locked and wants_missing_gpus(lock, engine):
         _require_host(lock)
 

@@ -69,6 +69,7 @@ def lock_hardware(
         host=digest,
         by_hand=_by_hand(wanted, known, gpu) if known else (),
         gpu=gpu,
+        gpu_optional=wanted.gpu == "optional" and gpu is not None,
     )
     if join.problems:
         raise SpecError(source, list(join.problems.values()), GIVE_ONE if host is None else ANOTHER)
@@ -139,6 +140,11 @@ class _Join:
         wanted, known = self.wanted, self.known
         if wanted.gpu == "none":
             return None
+        optional = wanted.gpu == "optional"
+        if optional and cuda is None:
+            self.problem(
+                "gpu", "is optional, but cuda is none, so nothing would use it; write cuda: auto, or gpu: none"
+            )
         devices: tuple[GpuDevice, ...] = known.devices if known else ()
         if wanted.gpu == "detect" and not devices:
             why = f"the host described {known.no_gpu}" if known else "no host is described"
@@ -147,14 +153,14 @@ class _Join:
             self.problem("", f"is detect, but the host described {known.no_gpu}; write {{gpu: none}} if it needs none")
         if wanted.devices:
             devices = self.by_hand()
-        elif wanted.gpu == "some" or (devices and (cuda or wanted.detect or wanted.gpu == "detect")):
+        elif wanted.gpu == "some" or (devices and not optional and (cuda or wanted.detect or wanted.gpu == "detect")):
             devices = self.kinds(devices)
         elif cuda is None:
             return None
         else:
             self.policies["gpu.count"] = "at least"
             devices = (GpuDevice(),)
-        driver = self.take("gpu.driver", "", known.driver if known else "")
+        driver = "" if optional else self.take("gpu.driver", "", known.driver if known else "")
         if not driver and cuda is not None and "gpu.driver" not in wanted.fields:
             driver, self.policies["gpu.driver"] = cuda.driver, "at least"
         return Gpu(driver=driver, exclusive=wanted.exclusive, devices=devices)

@@ -35,8 +35,8 @@ class HardwareRequirements(Value, frozen=True, kw_only=True, omit_defaults=True)
         detect: everything is as the host description specifies, GPUs included.
         kernel: version range, ``any``, or empty: from the host description, if there is one.
         fingerprint: compare the numeric fingerprint at start.
-        gpu: ``none``: no GPU; ``detect``: as the host description specifies; ``some``: see ``fields``, ``devices``;
-            empty: not given.
+        gpu: ``none``: no GPU; ``optional``: any, or none; ``detect``: as the host description specifies; ``some``: see
+            ``fields``, ``devices``; empty: not given.
         exclusive: refuse when other programs hold the GPU.
         fields: what is reported, by names of ``hardware.POLICIES`` such as ``gpu.model``.
         devices: kinds of GPU by hand, each by names such as ``gpu.model``; then ``fields`` has none of those.

@@ -114,8 +114,12 @@ def _gpu_table() -> Table:
         elsewhere={**_ELSEWHERE, "driver": "driver next to devices: all GPUs share it"},
     )
     return Table(
-        words={"none": "no GPU", "detect": "those of the host described (`--host`), or of this machine"},
-        expected="none, detect, or a mapping with model, count or driver",
+        words={
+            "none": "no GPU",
+            "optional": "any GPU whose driver loads the locked CUDA; where there is none, a run computes without",
+            "detect": "those of the host described (`--host`), or of this machine",
+        },
+        expected="none, optional, detect, or a mapping with model, count or driver",
         elsewhere=_ELSEWHERE,
         check=_check_gpu,
         fields={

@@ -174,8 +174,9 @@ class _Trial:
     def _imported(self, wanted: PackageSet, found: Outcome) -> Outcome:
         folder = self._work / wanted.name
         (folder / "imports.py").write_text(_IMPORTS.format(names=wanted.imports, count=len(wanted.imports)))
+        without = ("--allow", "gpu") if wanted.keys.get("cuda", "none") != "none" else ()  # imports need no GPU
         try:
-            for command in (("build",), ("run", "imports.py")):
+            for command in (("build",), ("run", *without, "imports.py")):
                 done, _ = self._envbuild(folder, *command)
                 if done.returncode:
                     return replace(found, state="failed", problem=f"{command[0]}: {_last_lines(done)}")

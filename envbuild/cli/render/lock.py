@@ -243,7 +243,7 @@ def _gpu(gpu: Gpu, hardware: Hardware) -> str:
         words += f", driver ≥ {gpu.driver}{comma}{warn}"
     elif gpu.driver:
         words += f", driver {gpu.driver} {'not compared' if word == 'any' else word}{comma}{warn}"
-    return words + (", exclusive" if gpu.exclusive else "")
+    return words + (", exclusive" if gpu.exclusive else "") + (", or none" if hardware.gpu_optional else "")
 
 
 def _is_listed(change: Change) -> bool:

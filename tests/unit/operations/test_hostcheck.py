@@ -103,3 +103,20 @@ def test_gpus_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         "  lock without GPU: hardware.gpu: none in spec.yaml, then: envbuild lock spec.yaml && envbuild build\n"
         "  once, knowingly (recorded as overridden): envbuild run --allow gpu\n"
     )
+
+
+def test_an_optional_gpu_may_be_missing_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any, the host is one where a run would start, with that difference; one that is there must be right."""
+    gpu = Gpu(driver="580.65.06", devices=(GpuDevice(),))
+    policy = {"gpu.count": "at least", "gpu.driver": "at least"}
+    lock = make_lock(hardware=Hardware(gpu=gpu, gpu_optional=True, policy=policy))
+    monkeypatch.setattr(probe, "host_gpus", lambda: facts(driver="", libcuda={}))
+    verdict = check_host(lock)
+    assert (verdict.ok, verdict.verified) == (True, "overridden")
+    assert not check_host(make_lock(hardware=Hardware(gpu=gpu, policy=policy))).ok
+    monkeypatch.setattr(probe, "host_gpus", lambda: facts(found(H200), driver="570.124.06"))
+    verdict = check_host(lock)
+    assert (verdict.ok, verdict.verified) == (False, "no")
+    monkeypatch.setattr(probe, "host_gpus", lambda: facts(found(H200)))
+    verdict = check_host(lock)
+    assert (verdict.ok, verdict.verified) == (True, "yes")

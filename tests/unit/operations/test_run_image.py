@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from envbuild.core.blob import Blob
@@ -14,10 +15,12 @@ from envbuild.engine.protocol import Engine, ImageInfo
 from envbuild.errors import EngineError, IntegrityError
 from envbuild.image.record import ImageRecord, write_image_record
 from envbuild.lockfile import model as locks
-from envbuild.operations import pull
+from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
+from envbuild.operations import pull, run
 from envbuild.operations.load_lock import LoadedLock
-from envbuild.operations.run import image_identity
+from envbuild.operations.run import AS_LOCKED, RunOptions, image_identity
 from envbuild.registry.image import RemoteLayer
+from envbuild.runs import container
 from envbuild.store.objects import Store
 from tests.support.events import Recorded
 from tests.support.image_records import image_record
@@ -93,3 +96,27 @@ def test_a_compressed_layer_is_unpacked_to_its_recorded_size(tmp_path: Path) -> 
     pull.unpack(layer, store, 5000)
     assert store.has(layer.diff_id, 5000)
     assert not store.has(layer.blob.digest)
+
+
+@pytest.mark.parametrize(
+    ("optional", "missing", "gpus", "allowed"),
+    [
+        (True, True, AS_LOCKED, ("gpu",)),
+        (True, False, AS_LOCKED, ()),
+        (True, False, None, ("gpu",)),
+        (False, True, AS_LOCKED, ()),
+        (False, False, None, ()),
+    ],
+)
+def test_a_run_does_without_an_optional_gpu(
+    monkeypatch: pytest.MonkeyPatch, optional: bool, missing: bool, gpus: Any, allowed: tuple[str, ...]
+) -> None:
+    """Where there is none, or none is wanted, the guard allows that, a note names it, and nothing else is allowed."""
+    monkeypatch.setattr(container, "wants_missing_gpus", lambda lock, engine: missing)
+    lock = small_lock()
+    hardware = Hardware(gpu=Gpu(devices=(GpuDevice(),)), gpu_optional=optional)
+    lock = msgspec.structs.replace(lock, hardware=hardware)
+    events = Recorded()
+    options = RunOptions(command=("t.py",), gpus=gpus)
+    assert run._allowed(lock, options, engine(""), events) == allowed
+    assert len(events.events) == len(allowed)

@@ -455,3 +455,14 @@ def test_any_wish_and_any_host_give_a_lock_that_stays(section: Any, facts: HostF
         return
     assert lock(text, None, cuda, first) == first
     assert set(first.policy) <= {"cpu", "cpu.flags"} or first.gpu is not None
+
+
+def test_an_optional_gpu_is_any_that_loads_the_cuda() -> None:
+    """Also where a host with GPUs is described: those are not locked. Without CUDA nothing would use it."""
+    wanted = Hardware(gpu=ANY_GPU, gpu_optional=True, policy=AT_LEAST)
+    assert lock("{gpu: optional}", cuda=CUDA) == wanted
+    described = lock("{gpu: optional}", host([gpu("NVIDIA H200")]), CUDA)
+    assert (described.gpu, described.gpu_optional) == (ANY_GPU, True)
+    assert b"gpu-optional" not in dumps(small_lock())
+    with pytest.raises(SpecError, match=r"hardware\.gpu: is optional, but cuda is none"):
+        lock("{gpu: optional}")

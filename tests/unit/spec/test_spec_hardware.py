@@ -106,7 +106,7 @@ def test_policies_are_read_in_every_spelling(text: str, policy: str) -> None:
             "detekt",
             '{0}: expected detect, or a mapping with kernel, cpu or gpu, found "detekt" — perhaps you meant detect',
         ),
-        ("{gpu: 2}", '{0}.gpu: expected none, detect, or a mapping with model, count or driver, found "2"'),
+        ("{gpu: 2}", '{0}.gpu: expected none, optional, detect, or a mapping with model, count or driver, found "2"'),
         ("{gpu: {}}", "{0}.gpu: an empty mapping specifies nothing — write none, detect, or what the GPU must be"),
         (
             "{gpu: {model: same branch}}",
