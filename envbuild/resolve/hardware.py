@@ -141,10 +141,6 @@ class _Join:
         if wanted.gpu == "none":
             return None
         optional = wanted.gpu == "optional"
-        if optional and cuda is None:
-            self.problem(
-                "gpu", "is optional, but cuda is none, so nothing would use it; write cuda: auto, or gpu: none"
-            )
         devices: tuple[GpuDevice, ...] = known.devices if known else ()
         if wanted.gpu == "detect" and not devices:
             why = f"the host described {known.no_gpu}" if known else "no host is described"

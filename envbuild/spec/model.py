@@ -330,6 +330,8 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
         report.add(
             "hardware.cpu", f"{level} is a level of {owner}, but the image is for {architecture} — it has {known}"
         )
+    if isinstance(hardware, dict) and hardware.get("gpu") == "optional" and values.get("cuda", "none") == "none":
+        report.add("hardware.gpu", "is optional, but cuda is none, so nothing would use it — write cuda: auto")
     _build_requirements(values, report)
     determinism = values.get("determinism")
     portable = isinstance(determinism, dict) and determinism.get("level") == "portable"

@@ -229,6 +229,10 @@ def test_all_problems_are_reported_at_once() -> None:
             '2 os.image: "debian:12" has no digest: a tag can move — e.g. debian@sha256:00000000…',
         ),
         (
+            "hardware: {gpu: optional}",
+            "2 hardware.gpu: is optional, but cuda is none, so nothing would use it — write cuda: auto",
+        ),
+        (
             "os: {architecture: arm64}\ndeterminism: {level: portable}",
             "3 determinism.level: portable is for amd64, but os.architecture is arm64, where no complete set of "
             "switches is known for what libraries choose by the CPU — write ops, and for one kind of CPU "
