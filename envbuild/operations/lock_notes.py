@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from envbuild.core import package_data
 from envbuild.core.text import plural
 
 if TYPE_CHECKING:
@@ -42,10 +43,15 @@ def _unseen(spec: Spec) -> Iterator[str]:
     names = [package.name for package in spec.packages if package.name.startswith("python3-")]
     unseen = [name for name in names if not _STANDARD.fullmatch(name)]
     if unseen:
-        wheels = ", ".join(name.removeprefix("python3-") for name in unseen)
+        # Only a name that is known to be the same: python3-yaml is pyyaml, and `yaml` may be anybody's.
+        known = {*package_data.data("popular.txt").decode().split()}
+        wheels = [short for name in unseen if (short := name.removeprefix("python3-")) in known]
+        way = f"write  requirements: [{', '.join(wheels)}]" if wheels else "name in requirements the packages of Python"
+        if wheels and len(wheels) < len(unseen):
+            way += "  and the packages of Python that have the others"
         yield (
-            f"the image's Python environment does not see modules of Debian packages: {', '.join(unseen)}; to import "
-            f"them, write  requirements: [{wheels}]"
+            "the image's Python environment does not see modules of Debian packages: "
+            f"{', '.join(unseen)}; to import them, {way}{'' if wheels else ' that have them'}"
         )
 
 

@@ -27,6 +27,27 @@ def test_testing_without_a_time_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("packages", "named"),
+    [
+        ("[python3-numpy, git]", "python3-numpy; to import them, write  requirements: [numpy]"),
+        (
+            "[python3-numpy, python3-yaml]",
+            "python3-numpy, python3-yaml; to import them, write  requirements: [numpy]  and the packages of Python "
+            "that have the others",
+        ),
+        ("[python3-yaml]", "python3-yaml; to import them, name in requirements the packages of Python that have them"),
+        ("[python3-dev, python3-venv, python3-tk]", ""),
+    ],
+)
+def test_modules_that_the_environment_does_not_see_are_named(packages: str, named: str) -> None:
+    """Debian's packages of modules are for Debian's own programs; parts of Python itself are meant as they are."""
+    found = list(notes(parse_spec(f"name: x\npackages: {packages}\n"), small_lock()))
+    assert [note for note in found if "does not see modules" in note] == found
+    assert len(found) == bool(named)
+    assert not named or found[0].endswith(f"modules of Debian packages: {named}")
+
+
+@pytest.mark.parametrize(
     ("name", "noted"),
     [
         ("postgresql-15", True),
