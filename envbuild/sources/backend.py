@@ -29,9 +29,11 @@ def main() -> None:
     os.environ["CFLAGS"] = f"{_optimised(request['backend'])}-g0 -ffile-prefix-map={folder}=."
     os.environ["CXXFLAGS"] = os.environ["CFLAGS"]
     os.environ["LDFLAGS"] = "-Wl,-s"
-    if (cuda := _cuda(place.parent / "cuda", [Path(entry, "nvidia") for entry in sys.path])) is not None:
+    if (cuda := _cuda(out.parent / "cuda", [Path(entry, "nvidia") for entry in sys.path])) is not None:
         os.environ["CUDA_HOME"] = os.environ["CUDA_PATH"] = str(cuda)
         os.environ["PATH"] = f"{cuda / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # Names of temporary files, with the number of nvcc's process, would be part of objects.
+        os.environ["NVCC_APPEND_FLAGS"] = f"-objtemp -Xcompiler=-g0 -Xcompiler=-ffile-prefix-map={folder}=."
     sys.argv = [""]
     sys.path[:] = [str(folder / part) for part in request["path"]] + sys.path[1:]
     backend = _backend(request["backend"])

@@ -47,6 +47,7 @@ _OWN |= BEFORE_THE_GUARD
 _OF_BUILDS = frozenset(
     {"CFLAGS", "CXXFLAGS", "LDFLAGS", "CUDA_HOME", "CUDA_PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD"}
     | {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "TMPDIR", "TZ", "ZERO_AR_DATE"}
+    | {"NVCC_APPEND_FLAGS"}
 )
 """Set for every build of sources, so that it is equal each time."""
 
