@@ -728,7 +728,8 @@ class _Resolver:
             )
             added: dict[str, str] = {}
             if wheels.packages and adds:
-                known = _own_libraries(wheels, request, self.store)
+                built = builder.made if builder else {}
+                known = _own_libraries(wheels, request, self.store, built)
                 added = closure.added_os_packages(wheels.packages, spec.os.release, known)
             system, notes = first.result() if set(added) == assumed else self._system(base, added)
         return wheels, system, added, notes
@@ -757,8 +758,12 @@ def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) ->
         atomic_write(folder / sha256, "\n".join(places).encode(), mode=0o600)
 
 
-def _own_libraries(wheels: ResolvedPython, request: PythonRequest, store: Store) -> list[WheelLibraries]:
-    """Return what the shared objects of the spec's own wheels need; those of others are not at hand in every store.
+def _own_libraries(
+    wheels: ResolvedPython, request: PythonRequest, store: Store, built: Collection[str]
+) -> list[WheelLibraries]:
+    """Return what the shared objects of the spec's own wheels need, and of those built from source (SHA-256).
+
+    Wheels of others are not at hand in every store.
 
     What a lock holds must not depend on what was downloaded before. The libraries that wheels of indexes need are in a
     table as far as known, and reported when an image is built.
@@ -769,6 +774,8 @@ def _own_libraries(wheels: ResolvedPython, request: PythonRequest, store: Store)
     found: list[WheelLibraries] = []
     for wheel in (package.wheel for package in wheels.packages):
         places = (Path(place) for place in wheels.locations.get(wheel.sha256, ()) if "://" not in place)
-        if own := next((place for place in places if place.parent.resolve() in folders), None):
+        own = next((place for place in places if place.parent.resolve() in folders), None)
+        if own or wheel.sha256 in built:
+            own = own or store.path(wheel.sha256)
             found.append(scan_wheel(own, wheel.sha256, store.cache_dir("libraries"), wheel.name))
     return found

@@ -145,15 +145,13 @@ def added_os_packages(
             it, since a lock must not depend on which wheels happen to be available.
     """
     compiled = {p.name: p.version for p in packages if not p.wheel.name.endswith("-any.whl")}
-    if packages and not compiled:
-        return {}
     reasons: dict[str, str] = {}
     for key, sonames in table().known.items():
         name, _, since = key.partition(">=")
         if name in compiled and _since(compiled[name], since):
             for soname in sonames:
                 reasons.setdefault(package_for(soname, release), f"needed by {name} ({soname})")
-    for soname in table().baseline:
+    for soname in table().baseline if compiled or not packages else ():
         reasons.setdefault(package_for(soname, release), f"manylinux baseline ({soname})")
     for lack in missing_libraries(libraries, table().assumed):
         name = lack.wheel.split("-", 1)[0].replace("_", "-").lower()

@@ -185,6 +185,10 @@ def test_objects_tell_more_than_the_table(tmp_path: Path) -> None:
         "libodbc2": "needed by strange (libodbc.so.2)",
         "libstdc++6": "manylinux baseline (libstdc++.so.6)",
     }
+    found = _scan(tmp_path, "odd", {"odd/a.so": make_elf(["libodbc.so.2"])})
+    plain = _package("odd-1.0-py3-none-any.whl")  # as a project is tagged whose build calls a compiler on its own
+    assert added_os_packages([plain], libraries=[found]) == {"libodbc2": "needed by odd (libodbc.so.2)"}
+    assert added_os_packages([plain]) == {}
 
 
 def test_only_the_linkers_folders_count() -> None:
