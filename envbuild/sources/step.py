@@ -55,7 +55,10 @@ _MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P
 _NVCC = re.compile(
     r"\bnvcc['\"]?(?: failed)?: (?:No such file|command not found|not found)|CUDA_HOME|CUDA_PATH|CUDAToolkit"
 )
+_PROGRAM = re.compile(r"No such file or directory: '(?P<name>[A-Za-z0-9_.+-]+)'")
 _CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
+_PACKAGES = {"cc": "gcc, python3-dev", "c++": "g++, python3-dev", "gcc": "gcc, python3-dev", "g++": "g++, python3-dev"}
+"""Of programs whose package alone is not enough."""
 _HAS_A_WHEEL = (
     "require a release that has a wheel, or build one elsewhere and name its folder in the spec: wheels: [wheels]"
 )
@@ -233,6 +236,11 @@ def way_out(printed: str, *, versioned: bool, name: str = "NAME.tar.gz") -> str:
         )
     if (missing := _missing_tools(printed)) is not None:
         return missing
+    if found := _PROGRAM.search(printed):
+        return (
+            f"it calls the program {found['name']}, which a build without build-packages lacks; write in the spec  "
+            f"build-packages: [{_PACKAGES.get(found['name'], found['name'])}]  (the Debian package that has it)"
+        )
     if _CPP_LIBRARY.search(printed):
         return (
             "programs among its build requirements (ninja, cmake) need the C++ library, which a system without "

@@ -25,7 +25,7 @@ else:
 
 RESULTS = Path(__file__).with_name("results.jsonl")
 MANIFEST = Path(__file__).with_name("sets.toml")
-_SPEC_KEYS = ("os", "packages", "cuda", "sources", "build-packages", "python")
+_SPEC_KEYS = ("os", "packages", "cuda", "sources", "build-packages", "build-requirements", "python")
 _TUPLES = ("differs", "notes")
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 

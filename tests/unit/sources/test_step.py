@@ -80,6 +80,9 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("OSError: CUDA_HOME environment variable is not set.", False, "build-requirements: {NAME: [nvidia-cuda-nvcc"),
         ("/bin/sh: 1: nvcc: not found", False, "build-requirements: {NAME: [nvidia-cuda-nvcc"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'bash'", False, "build-packages: [bash]"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'c++'", False, "build-packages: [g++, python3-dev]"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'a/b.txt'", False, "if a compiler, a library"),
         ("trusted rusty scargo", False, "build-packages: [gcc, python3-dev]"),
     ],
 )
