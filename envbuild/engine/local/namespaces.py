@@ -82,7 +82,7 @@ class NamespaceSteps:
             "shown": step.folder,
             "hand_over": os.geteuid() != 0,
             "base": "" if step.base is None else str(step.base.absolute()),
-            "niceness": step.niceness,
+            "one_processor": step.one_processor,
             "in_memory": 0 < step.memory <= free_memory() // _SHARE,
         }
         with self._running(step, request, step.files) as (root, stream):

@@ -138,6 +138,7 @@ def _in_a_tree(
             folder=f"/{WORK}/debs",
             command=("/bin/sh", f"/{WORK}/install.sh"),
             environment={},
+            one_processor=True,
             removed_later=True,
         )
         with _checked_first(checks), _naming_the_package(), trees.run_tree_step(step) as found:
