@@ -63,7 +63,11 @@ def system(folder: Path) -> tuple[str, list[Case]]:
     project, store = _filled(folder)
     _forget(folder, project)
     call(*_RUN, cwd=project, environment={**store, **_LOCAL})
-    return "the same, its OS layer made", _engines(project, store, partial(_forget, folder, project, system=True))
+    return "the same, its OS layer made", [
+        *_engines(project, store, partial(_forget, folder, project, system=True)),
+        _pip(),
+        _uv(folder, project, store),
+    ]
 
 
 def second(folder: Path) -> tuple[str, list[Case]]:
