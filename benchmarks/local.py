@@ -63,7 +63,11 @@ def system(folder: Path) -> tuple[str, list[Case]]:
     project, store = _filled(folder)
     _forget(folder, project)
     call(*_RUN, cwd=project, environment={**store, **_LOCAL})
-    return "the same, its OS layer made", _engines(project, store, partial(_forget, folder, project, system=True))
+    return "the same, its OS layer made", [
+        *_engines(project, store, partial(_forget, folder, project, system=True)),
+        _pip(),
+        _uv(folder, project, store),
+    ]
 
 
 def second(folder: Path) -> tuple[str, list[Case]]:
@@ -116,7 +120,7 @@ def _derived(folder: Path, kind: str) -> list[Path]:
 
 def _forget(folder: Path, project: Path, *, system: bool = False) -> None:
     """Remove what was made; with ``system`` all but the OS layer, its tree and what Docker keeps of it."""
-    bottom = _lowest(project)
+    base = _system(folder)
     for kind in _derived(folder, ""):
         if not system or kind.name not in ("layers", "trees"):
             _put_away(kind, folder)
@@ -124,7 +128,7 @@ def _forget(folder: Path, project: Path, *, system: bool = False) -> None:
         for path in kind.iterdir():
             note = path / "layer.json"
             digest = json.loads(note.read_bytes())["diff_id"] if note.is_file() else path.name
-            if digest != bottom:
+            if digest != base:
                 _put_away(path, folder)
     _forget_images(project)
 
@@ -144,11 +148,10 @@ def _forget_images(project: Path) -> None:
         file.unlink()
 
 
-def _lowest(project: Path) -> str:
-    """The digest of the OS layer, as recorded."""
-    for file in project.glob("pylock.*.image.json"):
-        return str(json.loads(file.read_bytes())["layers"][0])
-    return ""
+def _system(folder: Path) -> str:
+    """The digest of the OS layer: dpkg's database is in its tree. Large wheels are below it in an image."""
+    found = [path.name for path in _derived(folder, "trees") if (path / "tree/var/lib/dpkg/status").is_file()]
+    return found[0] if found else ""
 
 
 def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) -> list[Case]:

@@ -70,13 +70,15 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
             later one wins. The command starts only if it returns.
         base: a folder with a root file system, seen read-only below what ``fill`` writes; none of the folders in it can
             be written to. None: all comes from ``fill``.
-        files: shown to the command below ``folder``, by name, read-only.
-        folder: absolute path in the container; unused without ``files``.
+        files: shown to the command below ``folder``, by name, read-only; there when ``fill`` has returned.
+        folder: absolute path in the container; empty without ``files``.
         memory: bytes that the root file system has, about, where nobody wants it but for the result: it is made in
             memory if there is much more of that, and on the disk if not. 0: all of it may be wanted.
         removed_later: what is left of the step may be removed after the context, while others go on; this process waits
             for it at its end, and what a killed one leaves is removed by the next step.
-        niceness: how much the step gives way to others (nice(2)).
+        one_processor: the step's processes stay on the processor where the first one starts. For thousands of short
+            ones that wait for each other: on a busy machine each would wait for the slice of whoever computes where it
+            was placed, 2 ms.
         command, environment, result, unwanted: as for ``Step``.
     """
 
@@ -87,7 +89,7 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, Path] = msgspec.field(default_factory=dict)
     folder: str = ""
     memory: int = 0
-    niceness: int = 0
+    one_processor: bool = False
     removed_later: bool = False
     result: str = "/"
     unwanted: Event | None = None

@@ -1,7 +1,9 @@
 """Assembly: turns a plan and the store's files into an image, making only the layers that no earlier build made.
 
 Wheels are unpacked in threads (zlib, hashlib and writing let go of the interpreter lock) while this thread waits for
-the OS layer's container; bytecode is compiled next to it, in a system of the interpreter's packages alone. Every layer
+the OS layer's container; bytecode is compiled next to it, in a system of the interpreter's packages alone. Where both
+happen on this machine, what others wait for comes first: the OS layer's seed, the modules to compile, then wheels,
+which any processor that is free unpacks. Every layer
 is kept under the digest of all it depends on, whole or not at all, so that a killed build loses one layer at most and
 two builds at once share their work.
 """
@@ -50,8 +52,6 @@ _THREADS = 3
 _INPUTS = "inputs.tar"
 _COMPILING = 384 << 20
 """Bytes of an interpreter (80 MB) and of the modules of all wheels (50 MB with TensorFlow), with room for more."""
-_NICENESS = 10
-"""Of compiling, which has time until the OS layer is there."""
 _END = 2 * BLOCK
 """Bytes of a tar's end."""
 
@@ -167,6 +167,7 @@ class _Assembly:
         self.interpreter = interpreter
         self.layers = layers
         self.stopped = threading.Event()
+        self.inputs_ready = threading.Event()
         self.phase = ExitStack()
         self.python: list[tuple[LayerSpec, Future[None]]] = []
         cacheable = [spec for spec in plan.layers if spec.kind != "runtime"]
@@ -223,6 +224,7 @@ class _Assembly:
             yield pool
         except BaseException:
             self.stopped.set()
+            self.inputs_ready.set()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -250,7 +252,12 @@ class _Assembly:
             return pack_python(stream, build, self.cache.path(build.sha256))
 
     def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
-        """Begin to unpack wheels, the largest first, so that no single one is left over at the end."""
+        """Begin to unpack wheels, the largest first, so that no single one is left over at the end.
+
+        They wait for the inputs of a compile step on this machine: one wheel's modules are compiled by one process,
+        which takes as long as all wheels do, and what packs its inputs would compete with three threads for the
+        interpreter.
+        """
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         specs = [spec for spec in specs if spec.key not in self.blobs]
         if not specs:
@@ -261,6 +268,7 @@ class _Assembly:
         left = list(specs)
 
         def one(spec: LayerSpec) -> None:
+            self.inputs_ready.wait()
             try:
                 self._make(spec, lambda target: self._pack_wheels(spec, self._files(spec.wheels), target, advance))
             except ChangedFilesError as error:
@@ -321,7 +329,16 @@ class _Assembly:
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
 
     def _compile(self, os_layer: Callable[[], FileBlob]) -> None:
-        """Compile all missing groups in one step, keep each group's bytecode by itself, and make the layers of it.
+        try:
+            self._compile_groups(os_layer)
+        finally:
+            self.inputs_ready.set()  # nothing was to be compiled, or another command did
+        for spec in self.plan.layers:
+            if spec.kind == "bytecode":
+                self._make(spec, partial(self._pack_bytecode, spec))
+
+    def _compile_groups(self, os_layer: Callable[[], FileBlob]) -> None:
+        """Compile all missing groups in one step, and keep each group's bytecode by itself.
 
         The batch's folder is only a place to work in: another build of the same groups waits for it instead of
         compiling too.
@@ -329,6 +346,8 @@ class _Assembly:
 
         def make(folder: Path) -> None:
             place = self.place()
+            if place is None or self.interpreter is None:
+                self.inputs_ready.set()
             if place is not None:
                 self.configuring.wait()
                 self._compile_in_place(place, os_layer, folder)
@@ -355,9 +374,6 @@ class _Assembly:
             for number, key in enumerate(self.groups):
                 self.cache.derive("bytecode", key, partial(_link, results / f"{number:04}.tar"))
             self.cache.forget("compiled", batch)
-        for spec in self.plan.layers:
-            if spec.kind == "bytecode":
-                self._make(spec, partial(self._pack_bytecode, spec))
 
     def _compile_in_place(self, place: TreeStepRunner, os_layer: Callable[[], FileBlob], folder: Path) -> None:
         """Compile in a folder of this machine: sources and interpreter are unpacked there once, the result is moved."""
@@ -373,6 +389,7 @@ class _Assembly:
             else:
                 self.interpreter.fill(output)
             self._pack_sources(output)
+            self.inputs_ready.set()
             for spec, made in self.python:
                 made.result()
                 for chunk in self.layers.tar_of(self.blobs[spec.key]):
@@ -385,7 +402,6 @@ class _Assembly:
             environment=ENVIRONMENT,
             result=COMPILE_OUT,
             memory=_COMPILING,
-            niceness=_NICENESS,
             unwanted=self.stopped,
         )
         with self.progress.phase("bytecode: compile"), place.run_tree_step(step) as found:

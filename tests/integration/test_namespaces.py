@@ -486,6 +486,22 @@ def test_a_root_file_system_in_memory_leaves_its_result_on_the_disk(base: Path, 
     assert [entry[:3] for entry in entries] == [entry[:3] for entry in other]
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_processes_stay_on_one_processor(base: Path, tmp_path: Path, alone: bool) -> None:
+    """Where a step asks for it, and only there; what fills its file system has all processors."""
+    script = "while read -r name value; do [ $name != Cpus_allowed_list: ] || echo $value; done < /proc/self/status"
+    step = TreeStep(
+        fill=lambda output: output.write(base.read_bytes()) and None,
+        command=("/bin/sh", "-c", f"{script} > /found"),
+        environment={"PATH": "/bin"},
+        one_processor=alone,
+    )
+    mine = Path("/proc/self/status").read_text().partition("Cpus_allowed_list:")[2].split()[0]
+    with NamespaceSteps(tmp_path).run_tree_step(step) as found:
+        allowed = (found.root / "found").read_text().strip()
+    assert allowed == mine if not alone else int(allowed) in os.sched_getaffinity(0)
+
+
 def test_a_root_file_system_that_is_not_whole_runs_nothing(base: Path, tmp_path: Path) -> None:
     """What fails while it is written ends the step before its command, and leaves nothing."""
     ran = tmp_path / "ran"

@@ -104,7 +104,6 @@ def main() -> None:
     """Run the step that descriptor 0 describes; see the module's description."""
     request = json.loads(sys.stdin.buffer.readline())
     os.umask(0o022)
-    os.nice(request.get("niceness", 0))
     try:
         with ExitStack() as stack:
             tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
@@ -165,7 +164,8 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool, 
     if shown := request.get("shown"):
         _show(shown.strip("/"))
     owners = _recorder() if request["record"] else None
-    command = _Command(request["command"], request["environment"], bytes.fromhex(request["filter"]), owners)
+    calls, alone = bytes.fromhex(request["filter"]), request.get("one_processor", False)
+    command = _Command(request["command"], request["environment"], calls, owners, one_processor=alone)
     _enter()
     for tar in tars:
         _unpack(tar, strict=request["owners"], owners=owners)
@@ -388,7 +388,15 @@ class _Command:
     It exists before the root changes: the kernel gives a user namespace a new ``/proc`` only where an old one is seen.
     """
 
-    def __init__(self, command: list[str], environment: dict[str, str], calls: bytes, owners: Any = None) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        calls: bytes,
+        owners: Any = None,
+        *,
+        one_processor: bool = False,
+    ) -> None:
         self._owners = owners
         self._output, writer = os.pipe()
         self._fault, fault = os.pipe()
@@ -403,6 +411,8 @@ class _Command:
                 if (word := os.read(waiting, 1 << 20)) and owners is not None:
                     _supervised(word, waiting, writer, noted, owners)
                 if word:
+                    if one_processor:
+                        _stay_on_this_processor()
                     _become(writer, calls, owners)
                     os.execve(command[0], command, environment)  # noqa: S606 - the step's command
             except _RefusedError as refused:
@@ -470,6 +480,13 @@ def _supervised(word: bytes, waiting: int, writer: int, noted: int, owners: Any)
         stream.write(json.dumps([json.loads(owners.dump()), owners.others]).encode())
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _stay_on_this_processor() -> None:
+    """Keep this process and its descendants where the scheduler has placed it."""
+    if (processor := _LIBC.sched_getcpu()) >= 0:
+        with suppress(OSError):  # a cpuset that has just lost it
+            os.sched_setaffinity(0, {processor})
 
 
 def _mount_proc(place: str) -> None:

@@ -41,6 +41,8 @@ _ENVIRONMENT = {"HOME": "/root", "HOSTNAME": "envbuild", "PATH": "/usr/sbin:/usr
 _IDENTITIES = 65_536
 _UNUSED = 0x7000_0000
 """First identity of a range that no system gives out: https://systemd.io/UIDS-GIDS/ lists those in use."""
+_SHOWN = "shown"
+"""Folder of a step's files, as the script knows it."""
 _SHARE = 4
 """A step's files are in memory only where there is so many times as much of it."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
@@ -82,18 +84,16 @@ class NamespaceSteps:
             "shown": step.folder,
             "hand_over": os.geteuid() != 0,
             "base": "" if step.base is None else str(step.base.absolute()),
-            "niceness": step.niceness,
+            "one_processor": step.one_processor,
             "in_memory": 0 < step.memory <= free_memory() // _SHARE,
         }
-        with self._running(step, request, step.files) as (root, stream):
+        with self._running(step, request) as (root, stream):
             yield FinishedTree(root=root, entries=_entries(stream))
             while stream.read(1 << 20):
                 pass
 
     @contextmanager
-    def _running(
-        self, step: Step | TreeStep, special: Mapping[str, Any], files: Mapping[str, Path] | None = None
-    ) -> Iterator[tuple[Path, BufferedReader]]:
+    def _running(self, step: Step | TreeStep, special: Mapping[str, Any]) -> Iterator[tuple[Path, BufferedReader]]:
         """Run a step to its command's end; gives its root and what the script writes of its result."""
         with ExitStack() as stack:
             with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
@@ -108,7 +108,9 @@ class NamespaceSteps:
             root.mkdir(mode=0o755)
             if special.get("base"):
                 (Path(name) / "base").mkdir(mode=0o755)
-            _show(files or {}, Path(name))
+            if isinstance(step, TreeStep) and step.folder:
+                (Path(name) / _SHOWN).mkdir()
+                (Path(name) / _SHOWN).chmod(0o755)  # whatever the umask is: the step's root is somebody else
             if self._emulator:
                 shutil.copyfile(self._emulator.program, Path(name) / EMULATOR)
                 (Path(name) / EMULATOR).chmod(0o755)
@@ -177,13 +179,9 @@ class _Checked(RawIOBase):
 
 
 def _show(files: Mapping[str, Path], folder: Path) -> None:
-    """Put files that a step is shown into ``shown``: other names of the same files, or copies where that cannot be."""
-    if not files:
-        return
-    (folder / "shown").mkdir()
-    (folder / "shown").chmod(0o755)  # whatever the umask is: the step's root is somebody else
+    """Put files that a step is shown into a folder: other names of the same files, or copies where that cannot be."""
     for name, path in files.items():
-        place = folder / "shown" / name
+        place = folder / name
         if path.stat().st_mode & 0o004:
             with suppress(OSError):
                 os.link(path, place)
@@ -200,12 +198,19 @@ def _entries(lines: Iterable[bytes]) -> Iterator[FoundEntry]:
         yield FoundEntry(**fields, capability=capability, device=(device[0], device[1]))
 
 
-def _fill(step: TreeStep, process: subprocess.Popen[bytes]) -> None:
-    """Write a step's root file system to the script, which starts the command when it has met the end's mark."""
+def _fill(step: TreeStep, process: subprocess.Popen[bytes], shown: Path) -> None:
+    """Write a step's root file system to the script, which starts the command when it has met the end's mark.
+
+    Args:
+        step: what was asked for.
+        process: the script.
+        shown: the folder that the command sees; gets its files.
+    """
     assert process.stdin is not None  # noqa: S101 - a pipe
     stream = os.fdopen(os.dup(process.stdin.fileno()), "wb", 1 << 20)
     try:
         step.fill(stream)
+        _show(step.files, shown)
         stream.write(tarfile.TarInfo(WHOLE).tobuf())
         stream.flush()
     except BrokenPipeError:  # it has failed, and states why
@@ -242,7 +247,7 @@ def _judge(step: Step | TreeStep, process: subprocess.Popen[bytes], root: Path) 
             process.stdin.flush()
         elif answer.get("fill"):
             assert isinstance(step, TreeStep)  # noqa: S101 - asked for only then
-            _fill(step, process)
+            _fill(step, process, root.parent / _SHOWN)
         elif "failed" in answer:
             raise _refused(answer)
         elif answer.get("others"):

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import atomic_file
 from envbuild.image.os import bootstrap
-from envbuild.image.os.seed import Source, add_member, add_skeleton, members_of, open_packages, unpacked
+from envbuild.image.os.seed import Source, add_member, add_skeleton, open_packages, unpacked
 from envbuild.image.os.tree import Members, Tree
 from envbuild.image.tar.layer import Entry
 from envbuild.lockfile.model import Lock, Os
@@ -98,7 +98,7 @@ def _add_interpreter(os: Os, store_path: Callable[[str], Path], tree: Tree | Mem
         _packages(sources), (name for name in sources if is_of_interpreter(name) or name == _SHELL)
     )
     for source, data in unpacked((sources[name] for name in sorted(wanted)), whole=False):
-        for entry, content in members_of(source, data):
+        for entry, content in source.deb.members(data):
             add_member(tree, entry, content)
     add_skeleton(tree, os.architecture)
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -25,11 +23,11 @@ from envbuild.image.os.normalise import FILES, FOLDERS, LINKS, normalise, normal
 from envbuild.image.os.seed import (
     WORK,
     Source,
-    check_members,
     dpkg_config,
     fill_seed,
     install_script,
     open_packages,
+    uncompressed,
     write_seed_and_inputs,
 )
 from envbuild.image.tar.layer import Layer
@@ -91,7 +89,7 @@ def build_os_layer(
         work = Path(folder)
         sources = open_packages(os, store_path)
         if trees is not None:
-            return _in_a_tree(os, sources, trees, output, progress, stream, configuring)
+            return _in_a_tree(os, sources, work, trees, output, progress, stream, configuring)
         with progress.phase("os: unpack", len(sources), unit="packages") as advance:
             seed = write_seed_and_inputs(os, sources, work / "seed.tar", work / "inputs.tar", advance)
         step = Step(
@@ -108,41 +106,36 @@ def build_os_layer(
 def _in_a_tree(
     os: Os,
     sources: Sequence[Source],
+    work: Path,
     trees: TreeStepRunner,
     output: Path,
     progress: Progress,
     stream: BinaryIO | None,
     filled: Callable[[], object],
 ) -> Layer:
-    """Build the layer in one folder: the seed is unpacked there, dpkg reads the store's packages, its files stay.
+    """Build the layer in one folder: the seed is unpacked there, dpkg reads packages in ``work``, its files stay.
 
-    dpkg starts as soon as the seed is there. All packages have their locked digests by then; the members of those that
-    are not in the seed are checked while it runs, and nothing of the result is used before that has ended.
+    All packages are whole and every member is checked when dpkg starts.
     """
-    over = threading.Event()
-    with ThreadPoolExecutor(1, thread_name_prefix="check-packages") as pool, ExitStack() as configuring:
-        configuring.callback(over.set)
-        checks: list[Future[None]] = []
+    with ExitStack() as stack:
+        files = stack.enter_context(uncompressed(sources, work))
 
         def fill(output: BinaryIO) -> None:
             with progress.phase("os: unpack", len(sources), unit="packages") as advance:
-                rest = fill_seed(os, sources, output, advance)
-                advance(len(rest))
-            configuring.enter_context(progress.phase("os: configure"))
+                fill_seed(os, sources, output, advance, files)
+            stack.enter_context(progress.phase("os: configure"))
             filled()
-            checks.append(pool.submit(check_members, rest, over.is_set))
 
         step = TreeStep(
             fill=fill,
-            files={source.package.file: source.deb.path for source in sources},
+            files=files,
             folder=f"/{WORK}/debs",
             command=("/bin/sh", f"/{WORK}/install.sh"),
             environment={},
+            one_processor=True,
             removed_later=True,
         )
-        with _checked_first(checks), _naming_the_package(), trees.run_tree_step(step) as found:
-            for check in checks:
-                check.result()
+        with _naming_the_package(), trees.run_tree_step(step) as found:
             return normalise_tree(found, output, "the OS layer", layout.ENV_PREFIX.strip("/"), into=stream)
 
 
@@ -157,17 +150,6 @@ def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:
         BuildError: the stream is no sound tar, or holds names that cannot be in a layer.
     """
     return normalise(stream, output, "the base image")
-
-
-@contextmanager
-def _checked_first(checks: Sequence[Future[None]]) -> Iterator[None]:
-    """Raise what is wrong with a package rather than what dpkg made of it."""
-    try:
-        yield
-    except BuildError:
-        for check in checks:
-            check.result()
-        raise
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The first file system: essential packages unpacked in Python, enough for dpkg and its scripts to run.
 
-Every package is unpacked once, checked member by member, and passed on uncompressed, so that dpkg need not
-decompress it again. What the seed holds is written again by dpkg, so it leaves out what no script reads.
+Every package is decompressed once, checked member by member, and passed on uncompressed, so that neither dpkg nor
+what compiles modules need do it again. What the seed holds is written again by dpkg, so it leaves out what no script
+reads.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os as system
 import re
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -42,8 +43,8 @@ _UNSEEDED = re.compile(
 """What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
 
 _IN_MEMORY = 4 << 20
-_READ: set[tuple[str, int, int, int, int, int]] = set()
-"""Packages whose members this process has read, digest compared: some are read for the seed and for the interpreter."""
+_KEPT: dict[tuple[str, int, int, int, int, int], tuple[Path, int, int]] = {}
+"""Where the data archives of packages are uncompressed just now, digest compared: file, offset and size."""
 _SET_PIPE_SIZE = 1031  # linux/fcntl.h; Python has it since 3.10 on most systems
 
 
@@ -132,14 +133,35 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
     return layer
 
 
-def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance) -> tuple[Source, ...]:
-    """Write the members of the seed to a stream as packages are read, then script and plan; the packages are not in it.
+@contextmanager
+def uncompressed(sources: Iterable[Source], folder: Path) -> Iterator[dict[str, Path]]:
+    """Give packages a place where ``fill_seed`` writes them uncompressed (deb(5) allows it).
 
     Args:
-        output: takes a tar's members, in any order.
+        sources: the packages.
+        folder: private to this process, and removed by the caller.
 
-    Returns:
-        The packages of which only the digest was compared, for ``check_members``.
+    Yields:
+        Their paths by the packages' file names. Within the context, others of this process find them there too.
+    """
+    sources = tuple(sources)
+    try:
+        yield {source.package.file: folder / source.package.file for source in sources}
+    finally:
+        for source in sources:
+            with suppress(OSError):
+                _KEPT.pop(_state(source), None)
+
+
+def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance, files: Mapping[str, Path]) -> None:
+    """Write the members of the seed to a stream as packages are read, then script and plan, and the packages to files.
+
+    Args:
+        os: for the architecture.
+        sources: the opened packages.
+        output: takes a tar's members, in any order.
+        advance: called with 1 for each package.
+        files: where each package goes, see ``uncompressed``.
 
     Raises:
         BuildError: an unsound package or member.
@@ -147,41 +169,15 @@ def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Adva
     """
     sources = tuple(sources)
     base = bootstrap.essential(map(_ordered, sources))
-    rest = tuple(source for source in sources if source.package.name not in base)
-    for source in rest:
-        _check(source)
     tree = Members(output, "the OS seed")
-    for source, data in unpacked((source for source in sources if source.package.name in base), whole=False):
-        for entry, content in members_of(source, data):
-            add_member(tree, entry, content)
+    for source, data in unpacked(sources, whole=True, files=files):
+        for entry, content in source.deb.members(data):
+            if source.package.name in base:
+                add_member(tree, entry, content)
         advance(1)
     add_skeleton(tree, os.architecture)
     for name, made, mode in (("install.sh", install_script(), 0o755), ("plan", install_plan(sources), 0o644)):
         tree.add(Entry(path=f"{WORK}/{name}", kind="file", mode=mode, size=len(made)), made)
-    return rest
-
-
-def check_members(sources: Iterable[Source], stopped: Callable[[], bool]) -> None:
-    """Read packages whose members nobody has read in this process, and refuse what has no place in a package.
-
-    Args:
-        stopped: asked before each one whether the rest is still wanted.
-
-    Raises:
-        BuildError, IntegrityError: as for ``fill_seed``.
-    """
-    # The largest last: what the interpreter needs of them is being read in another thread.
-    for source in sorted(sources, key=lambda source: source.package.size):
-        if not stopped() and _state(source) not in _READ:
-            for _, data in unpacked((source,), whole=False):
-                for _ in members_of(source, data):
-                    pass
-
-
-def members_of(source: Source, data: BinaryIO) -> Iterator[tuple[Entry, BinaryIO | None]]:
-    """Yield a package's members as ``Deb.members`` does, and note when all were sound."""
-    yield from source.deb.members(data)
-    _READ.add(_state(source))
 
 
 def _state(source: Source) -> tuple[str, int, int, int, int, int]:
@@ -195,7 +191,7 @@ def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter 
     base = bootstrap.essential(map(_ordered, sources))
     with Tree(seed.parent, "the OS seed") as tree:
         for source, data in unpacked(sources, whole=inputs is not None):
-            for entry, content in members_of(source, data):
+            for entry, content in source.deb.members(data):
                 if source.package.name in base:
                     add_member(tree, entry, content)
             if inputs is not None:
@@ -210,7 +206,9 @@ def _ordered(source: Source) -> bootstrap.Package:
     return bootstrap.Package(name=source.package.name, file=source.package.file, fields=source.fields)
 
 
-def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source, BinaryIO]]:
+def unpacked(
+    sources: Iterable[Source], *, whole: bool, files: Mapping[str, Path] | None = None
+) -> Iterator[tuple[Source, BinaryIO]]:
     """Yield each package with its unpacked data archive, in order, a few packages ahead in threads.
 
     Decompression and hashing release Python's lock, so that two CPUs are kept busy; only as many archives as there
@@ -218,7 +216,8 @@ def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source
 
     Args:
         whole: the archives can be read again from their start, and those over 4 MiB are on disk; else each comes
-            through a pipe.
+            through a pipe, or from where it is uncompressed already.
+        files: where the packages are written, uncompressed; without, ``whole`` ones go to temporary files.
 
     Raises:
         IntegrityError: a package's bytes are not what the lock has.
@@ -229,7 +228,7 @@ def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source
     with ThreadPoolExecutor(workers, thread_name_prefix="unpack") as pool:
         try:
             for source in sources:
-                waiting.append(_Unpacking(source, pool, whole=whole))
+                waiting.append(_Unpacking(source, pool, whole, files))
                 if len(waiting) > workers:
                     yield from waiting.popleft().result()
             while waiting:
@@ -240,14 +239,19 @@ def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source
 
 
 class _Unpacking:
-    """A package that is unpacked in a thread, into a temporary file (``whole``) or a pipe."""
+    """A package that is unpacked in a thread, into a file (``whole``) or a pipe."""
 
-    def __init__(self, source: Source, pool: ThreadPoolExecutor, *, whole: bool) -> None:
+    def __init__(self, source: Source, pool: ThreadPoolExecutor, whole: bool, files: Mapping[str, Path] | None) -> None:
         self._source = source
         self._reader: BinaryIO | None = None
         self._file: Future[BinaryIO] | None = None
-        if whole:
+        if files is not None:
+            self._file = pool.submit(_unpack_package, source, files[source.package.file])
+        elif whole:
             self._file = pool.submit(_unpack, source)
+        elif (kept := _kept(source)) is not None:
+            self._file = Future()
+            self._file.set_result(kept)
         else:
             self._reader, self._writer = _pipe()
             self._worker = pool.submit(_unpack_into, source, self._writer)
@@ -313,6 +317,52 @@ def _unpack(source: Source) -> BinaryIO:
     return data
 
 
+def _unpack_package(source: Source, path: Path) -> BinaryIO:
+    """Check a package's bytes against the lock and write it uncompressed to a new file; returns its data archive."""
+    _check(source)
+    control = _control(source)
+    offset = len(_head(source, control, 0))
+    with path.open("xb") as output:
+        output.seek(offset)
+        source.deb.unpack_data(output)
+        size = output.tell() - offset
+        output.write(_tail(size))
+        output.seek(0)
+        output.write(_head(source, control, size))
+    path.chmod(0o644)  # whatever the umask is: dpkg is somebody else
+    _KEPT[_state(source)] = path, offset, size
+    return cast(BinaryIO, _Slice(path, offset, size))
+
+
+def _kept(source: Source) -> BinaryIO | None:
+    """Open a package's data archive where it is uncompressed; None where it is not, or not any more."""
+    try:
+        return cast(BinaryIO, _Slice(*_KEPT[_state(source)]))
+    except (KeyError, OSError):
+        return None
+
+
+class _Slice:
+    """Reads a part of a file."""
+
+    def __init__(self, path: Path, offset: int, size: int) -> None:
+        self._stream = path.open("rb")
+        self._stream.seek(offset)
+        self._left = size
+
+    def __enter__(self) -> _Slice:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def read(self, amount: int) -> bytes:
+        """Return up to ``amount`` bytes; empty at the end of the part."""
+        chunk = self._stream.read(min(amount, self._left))
+        self._left -= len(chunk)
+        return chunk
+
+
 def _check(source: Source) -> None:
     found = sha256_file(source.deb.path)
     if found != source.package.sha256:
@@ -326,16 +376,28 @@ def _repack(writer: LayerWriter, source: Source, data: BinaryIO) -> None:
     """Add a package whose data archive is not compressed (deb(5) allows it); its content is the same."""
     size = data.seek(0, io.SEEK_END)
     data.seek(0)
-    deb = source.deb
-    with deb.path.open("rb") as stream:
-        stream.seek(deb.control.offset)
-        control = stream.read(deb.control.size)
-    head = b"!<arch>\n" + _ar(b"debian-binary", 4) + b"2.0\n" + _ar(deb.control.name.encode(), len(control)) + control
-    head += b"\n" * (len(control) % 2) + _ar(b"data.tar", size)
-    tail = b"\n" * (size % 2)
+    head, tail = _head(source, _control(source), size), _tail(size)
     path = f"{WORK}/debs/{source.package.file}"
     content = cast(BinaryIO, _Chain(head, data, tail))
     writer.add(Entry(path=path, kind="file", mode=0o644, size=len(head) + size + len(tail)), content)
+
+
+def _control(source: Source) -> bytes:
+    """Return a package's control archive as it is in its file."""
+    with source.deb.path.open("rb") as stream:
+        stream.seek(source.deb.control.offset)
+        return stream.read(source.deb.control.size)
+
+
+def _head(source: Source, control: bytes, size: int) -> bytes:
+    """Return what comes before an uncompressed data archive of so many bytes."""
+    head = b"!<arch>\n" + _ar(b"debian-binary", 4) + b"2.0\n" + _ar(source.deb.control.name.encode(), len(control))
+    return head + control + b"\n" * (len(control) % 2) + _ar(b"data.tar", size)
+
+
+def _tail(size: int) -> bytes:
+    """Return what comes behind it."""
+    return b"\n" * (size % 2)
 
 
 def _ar(name: bytes, size: int) -> bytes:

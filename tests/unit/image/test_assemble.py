@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,10 +21,12 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.fs import boot_id
 from envbuild.core.progress import Silent
 from envbuild.engine.local.trees import Trees
+from envbuild.engine.protocol import FinishedTree, FoundEntry, TreeStep
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
 from envbuild.image import runtime_layer as runtime_layer_module
 from envbuild.image.assemble import Built, Objects, assemble
+from envbuild.image.bytecode.compile import compile_tree
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.plan.model import plan
 from envbuild.image.python.wheel import record_digest
@@ -210,6 +214,83 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="no engine"):
         build(tmp_path, runner=Waiting(tmp_path / "steps"), build_os=fails, interpreter=interpreter)
     assert bases == ["python-" + "a" * 64]
+
+
+class _Place:
+    """Runs a compile step in a folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @contextmanager
+    def run_tree_step(self, step: TreeStep) -> Iterator[FinishedTree]:
+        stream = io.BytesIO()
+        step.fill(stream)
+        stream.write(bytes(1024))
+        stream.seek(0)
+        with tarfile.open(fileobj=stream) as tar:
+            tar.extractall(self.folder, filter="data")
+        (self.folder / "build/out").mkdir()
+        found = []
+        for group in sorted((self.folder / "build/in").iterdir()):
+            archive = self.folder / f"build/out/{group.name}.tar"
+            compile_tree(str(group), str(archive))
+            size = archive.stat().st_size
+            found.append(
+                FoundEntry(path=f"build/out/{group.name}.tar", kind="file", mode=0o644, uid=0, gid=0, size=size)
+            )
+        yield FinishedTree(root=self.folder, entries=iter(found))
+
+
+def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this machine the OS layer's seed and what is compiled are packed before any wheel; the image is equal."""
+    events: list[str] = []
+    filled = threading.Event()
+    wheels, sources = module.pack_wheels, module.pack_sources
+
+    def pack_wheels(*arguments: Any, **named: Any) -> Any:
+        events.append("wheel")
+        return wheels(*arguments, **named)
+
+    def pack_sources(*arguments: Any) -> None:
+        sources(*arguments)
+        events.append("modules")
+
+    def build_os(path: Path, stream: BinaryIO | None) -> Layer:
+        events.append("seed")
+        filled.set()
+        return write_os_layer(path, stream)
+
+    monkeypatch.setattr(module, "pack_wheels", pack_wheels)
+    monkeypatch.setattr(module, "pack_sources", pack_sources)
+    interpreter = Interpreter(key="a" * 64, write=Path.touch, fill=lambda output: None)
+    place = _Place(tmp_path / "place")
+    built, steps = build(tmp_path, build_os=build_os, interpreter=interpreter, place=lambda: place, configuring=filled)
+    assert events[:2] == ["seed", "modules"]
+    assert events[2:] == ["wheel"] * 2
+    assert steps.steps == []
+    assert built.image.config == build(tmp_path / "other")[0].image.config
+
+
+@pytest.mark.parametrize("part", ["fill", "step", "system"])
+def test_wheels_do_not_wait_for_a_step_that_fails(tmp_path: Path, part: str) -> None:
+    """Whatever fails before the inputs are packed, the build ends with that error."""
+    filled = threading.Event()
+
+    def fail(*_: Any) -> Any:
+        raise BuildError(part)
+
+    class Refusing(_Place):
+        def run_tree_step(self, step: TreeStep) -> Any:
+            return fail() if part == "step" else super().run_tree_step(step)
+
+    def build_os(path: Path, stream: BinaryIO | None) -> Layer:
+        return fail() if part == "system" else write_os_layer(path, stream)
+
+    interpreter = Interpreter(key="a" * 64, write=Path.touch, fill=fail if part == "fill" else lambda output: None)
+    place = Refusing(tmp_path / "place")
+    with pytest.raises(BuildError, match=part):
+        build(tmp_path, build_os=build_os, interpreter=interpreter, place=lambda: place, configuring=filled)
 
 
 def _hostile() -> dict[str, bytes]:
