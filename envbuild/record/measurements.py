@@ -28,6 +28,10 @@ _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
 )
+_NUMBERED = _words("steps iterations iters epochs rounds generations episodes samples tokens batches updates frames")
+"""What is counted: ``steps_elapsed`` is no time."""
+_BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
+"""Of a program: ``time_since_start``; the time since a diagnosis is data."""
 _MEMORY = _words("memory mem rss vram")
 _OF_MEMORY = _words(
     "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
@@ -74,6 +78,10 @@ def kind_of(name: str) -> Kind | None:
         return None
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
+    if last == "elapsed" and before in _NUMBERED:
+        return None
+    if before == "since" and last in _BEGINNINGS and kind_of(" ".join(words[:-2])) == "time":
+        return "time"
     timed = before in _WORK or (before in _POINTS and _TIME & {*words})
     if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"
@@ -95,7 +103,7 @@ def kind_of(name: str) -> Kind | None:
 def are_durations(name: str) -> bool:
     """Whether a name is certainly of durations, so that a list of numbers under it may be left out too."""
     words = [word.lower() for word in _SPLIT.split(name) if word]
-    return (kind_of(name) == "time" and bool(_WORK & {*words[:-1]})) or words == ["elapsed"]
+    return kind_of(name) == "time" and (bool(_WORK & {*words[:-1]}) or words[-1] == "elapsed")
 
 
 def names_result(text: str) -> bool:

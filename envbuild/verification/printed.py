@@ -182,8 +182,11 @@ class Masks:
             return found[0]
         kinds.add(rule.kind)
         if rule.kind in _MEASURED and rule.moment is None:
-            begin = found.start() + len(found.groupdict().get("keep") or "")
+            keep = found.groupdict().get("keep") or ""
+            begin = found.start() + len(keep)
             before = found.string[max(0, begin - _CLAUSE) : begin]
+            if keep.startswith("("):
+                before = f"{before.removesuffix(keep).rstrip()}: "
             kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
@@ -197,6 +200,8 @@ def _is_row(found: re.Match[str]) -> bool:
 def _names_result(found: re.Match[str]) -> bool:
     name, start = found.groupdict().get("keep") or "", found.start()
     text = found.string[max(0, start - _CLAUSE) : start]
+    if name.startswith("("):  # of a unit: "error on the test set (ms): "
+        return is_result("", text[-_NAME:]) or assigns_result(f"{text.rstrip()}: ")
     return is_result(name, _behind_digits(text[-_NAME:])) or (not name and assigns_result(text))
 
 
@@ -301,7 +306,7 @@ _TABLE = (
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
     # Addresses.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
-    _rule("addresses", "address", "0x", r"\b0x(?:7[ef]|5[56])[0-9a-f]{10}\b"),
+    _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
@@ -353,6 +358,8 @@ _TABLE = (
         "sps fps throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
+    _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
+    _rule("rates", "rate", "flop/s flops/s", rf"(?P<keep>\b[kmgtp]?flops?/s(?:/[a-z]+)?\)?{_GAP}){_NUMBER}"),
     # Whatever tqdm counts: papermill's cells, datasets' examples.
     _rule(
         "rates",
@@ -393,6 +400,7 @@ _TABLE = (
         rf"{_FREE}{_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
     _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
+    _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
     _rule("times", "time", " s", rf"{_FREE}{_NUMBER} s(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
@@ -445,6 +453,11 @@ _REPORTS = (
     (
         re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
         re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
+    ),
+    # Megatron-LM's timers
+    (
+        re.compile(r"(?:\(min, max\) |max )?times? across ranks \(ms\):"),
+        re.compile(r"\s+[\w-]+ \.{3,}: \(?\d[\d.]*(?:, \d[\d.]*\))?|\s+[\w-]+:|\s+rank +\d+: \d[\d.]*"),
     ),
 )
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""

@@ -14,6 +14,9 @@ MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
+_THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
+_ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
+"""Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
 _LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
 """Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
@@ -39,7 +42,9 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
-    if kind is not None and value >= 0:
+    if key.lower() in _THREADS and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
+        out.leave_out(path, text, "addresses")
+    elif kind is not None and value >= 0:
         out.leave_out(path, text, kind)
     elif key and names_moment(key) and out.is_moment(moment_of(value)):
         out.leave_out(path, text, "time")

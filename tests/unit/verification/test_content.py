@@ -271,6 +271,16 @@ SAME = {
         b'#{"t_start": 1795247769.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.75\n',
         "t_start, t differ",
     ),
+    "durations by name, pickled": (
+        pickle.dumps({"time_elapsed": {"train": 1.5, "validate": 0.25}}),
+        pickle.dumps({"time_elapsed": {"train": 2.5, "validate": 0.75}}),
+        "time_elapsed differs",
+    ),
+    "a thread": (
+        as_json(tid=140_146_890_123_456, loss=0.25),
+        as_json(tid=139_146_890_123_456, loss=0.25),
+        "tid differs",
+    ),
     "log": (b"08:00:01 loss 0.5\n", b"08:00:02 loss 0.5\n", "line 1 differs"),
 }
 
@@ -297,6 +307,13 @@ OTHER = {
     "weights of a layer named time": (as_json(layer={"time": [0.1, 0.2]}), as_json(layer={"time": [0.1, 0.3]})),
     "a negative time": (as_json(time=-1.5), as_json(time=-2.5)),
     "a survival time": (as_json(survival_time=3.5), as_json(survival_time=4.5)),
+    "the number of a thread": (as_json(thread=1), as_json(thread=2)),
+    "a large number": (as_json(count=140_146_890_123_456), as_json(count=139_146_890_123_456)),
+    "names of durations": (
+        pickle.dumps({"time_elapsed": {"train": 1.5}}),
+        pickle.dumps({"time_elapsed": {"test": 1.5}}),
+    ),
+    "steps in a table": (pickle.dumps({"steps_elapsed": {"a": 1}}), pickle.dumps({"steps_elapsed": {"a": 2}})),
     "a date in data": (as_json(date="2019-03-01"), as_json(date="2019-03-02")),
     "a column of dates": (b"date,sales\n2019-03-01,5\n", b"date,sales\n2019-03-02,5\n"),
     "a column of times in data": (b"time,event\n5.5,1\n2.5,0\n", b"time,event\n5.5,1\n2.75,0\n"),
@@ -618,6 +635,11 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
         ("time/iter", None),
         ("gpu_mem_gb", "memory"),
         ("memory", "memory"),
+        ("time_since_restore", "time"),
+        ("time_since_diagnosis", None),
+        ("steps_since_start", None),
+        ("steps_elapsed", None),
+        ("time_elapsed", "time"),
         ("run_id", "identity"),
         ("hostname", "identity"),
         ("speed/inference(ms)", "time"),
