@@ -69,6 +69,10 @@ _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
 """The same, if it is named with more words."""
+_NAMED_BEHIND = re.compile(
+    r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE
+)
+"""Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
 _GUESSED = "guessed"
@@ -202,6 +206,8 @@ def _names_result(found: re.Match[str]) -> bool:
     text = found.string[max(0, start - _CLAUSE) : start]
     if name.startswith("("):  # of a unit: "error on the test set (ms): "
         return is_result("", text[-_NAME:]) or assigns_result(f"{text.rstrip()}: ")
+    if not name and _NAMED_BEHIND.search(text) is not None:
+        return False
     return is_result(name, _behind_digits(text[-_NAME:])) or (not name and assigns_result(text))
 
 
@@ -304,6 +310,7 @@ _TABLE = (
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
+    _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     # Addresses.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
     _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),

@@ -100,6 +100,7 @@ MASKED = [
     ),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
+    ("names", "Process ID: 123, ready", "Process ID: 7, ready"),
     (
         "names",
         "USDT:2026-11-21 07:56:31 11548:11548 Handler.cpp:52] profiler_start",
@@ -421,6 +422,12 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         ("the model has 4.1 GFLOPs", "the model has 4.1 GFLOPs"),
         ("time per iteration (ms): 3.2 | scale: 1.0", "time per iteration (ms): ⟨time⟩ | scale: 1.0"),
         ("loss (s): 0.25", "loss (s): 0.25"),
+        (
+            "Speed: 0.1ms preprocess, 1.4ms inference, 0.0ms loss, 0.4ms postprocess per image",
+            "Speed: ⟨time⟩ preprocess, ⟨time⟩ inference, ⟨time⟩ loss, ⟨time⟩ postprocess per image",
+        ),
+        ("after 12 steps the loss, 0.4s", "after 12 steps the loss, 0.4s"),
+        ("validation loss, 0.4s", "validation loss, 0.4s"),
         ("error on the test set (ms): 0.25", "error on the test set (ms): 0.25"),
         ("width (m): 0.25", "width (m): 0.25"),
     ],
