@@ -24,10 +24,15 @@ class HasFiles(Protocol):
         """What was opened."""
 
 
-def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True) -> Masks:
+def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True, days: bool = True) -> Masks:
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
     start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
-    return Masks(start, ignored, drawn_names(output.path for output in record.outputs), moments=moments)
+    return Masks(start, ignored, drawn_by(record), moments=moments, days=days)
+
+
+def drawn_by(record: Record) -> frozenset[str]:
+    """Return the names that a run drew for its files."""
+    return drawn_names(output.path for output in record.outputs)
 
 
 class FileTable:

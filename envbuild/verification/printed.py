@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
@@ -121,16 +122,29 @@ class Masks:
         drawn: names that the run has drawn for its files and folders.
         moments: dates and seconds since 1970 of about when the run was are masked; a fixed clock's look like those of
             another clock's readings.
+        days: times of day are masked too.
     """
 
     def __init__(
-        self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = (), *, moments: bool = True
+        self,
+        start: float,
+        ignored: Sequence[str] = (),
+        drawn: Collection[str] = (),
+        *,
+        moments: bool = True,
+        days: bool = True,
     ) -> None:
-        names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
-        self._drawn = re.compile("|".join(map(re.escape, names))) if names else None
+        self._left_alone = frozenset() if days else _OF_DAY
+        self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
+
+    def with_drawn(self, names: Collection[str]) -> Masks:
+        """Return the same with these names drawn by the run."""
+        other = copy(self)
+        other._drawn = _any_of(names)
+        return other
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -165,7 +179,7 @@ class Masks:
         done, left = -1, _may_match(line)
         while left:
             for number in left:
-                if number > done and _TABLE[number].is_in(line):
+                if number > done and number not in self._left_alone and _TABLE[number].is_in(line):
                     done = number
                     before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
                     if line != before:
@@ -193,6 +207,11 @@ class Masks:
                 before = f"{before.removesuffix(keep).rstrip()}: "
             kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
+
+
+def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
+    names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
+    return re.compile("|".join(map(re.escape, names))) if names else None
 
 
 def _is_row(found: re.Match[str]) -> bool:
@@ -302,6 +321,7 @@ _LOGGED = r",(?P<ms>\d{3})(?:\.(?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
@@ -385,7 +405,7 @@ _TABLE = (
     ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
-    _rule("times", "time", ":", rf"(?<![\d:]){_CLOCK}(?![\d:])"),
+    _rule("times", "time", ":", _TIME_OF_DAY),
     _rule("times", "time", "h", r"(?<![a-z0-9])\d\dh\d\dm\d\ds?(?![a-z0-9])"),
     _rule(
         "times",
@@ -412,6 +432,7 @@ _TABLE = (
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
 """In the order in which they are applied."""
+_OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text == _TIME_OF_DAY)
 
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")
@@ -640,6 +661,7 @@ class PrintedDigest:
     """
 
     def __init__(self, masks: Masks) -> None:
+        self.masks = masks
         self._lines = _Lines(masks)
         self._sums = _Sums()
         self._screen = _Screen(self._take)

@@ -24,7 +24,9 @@ _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
 _CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
-_TIMES = re.compile(r"(?i)(?:time|date|stamp|created|started|modified|saved|(?:^|_)t[s0]?$|^t_start$|_at$)")
+_TIMES = re.compile(
+    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|^t_start$|(?:^|_)at$)"
+)
 
 
 def number(out: Canonical, path: str, key: str, value: float, text: str, siblings: Iterable[str] = ()) -> None:

@@ -276,6 +276,12 @@ SAME = {
         pickle.dumps({"time_elapsed": {"train": 2.5, "validate": 0.75}}),
         "time_elapsed differs",
     ),
+    "a moment under at": (as_json(at=1_795_248_000_123), as_json(at=1_795_248_009_123), "at differs"),
+    "the end of a run": (
+        as_json(finished=1_795_248_000.5, completed=1_795_248_000),
+        as_json(finished=1_795_248_009.5, completed=1_795_248_009),
+        "finished, completed differ",
+    ),
     "a thread": (
         as_json(tid=140_146_890_123_456, loss=0.25),
         as_json(tid=139_146_890_123_456, loss=0.25),
@@ -307,6 +313,8 @@ OTHER = {
     "weights of a layer named time": (as_json(layer={"time": [0.1, 0.2]}), as_json(layer={"time": [0.1, 0.3]})),
     "a negative time": (as_json(time=-1.5), as_json(time=-2.5)),
     "a survival time": (as_json(survival_time=3.5), as_json(survival_time=4.5)),
+    "how much is completed": (as_json(completed=17), as_json(completed=18)),
+    "a number under at": (as_json(at=1_200_000_000_123), as_json(at=1_200_000_009_123)),
     "the number of a thread": (as_json(thread=1), as_json(thread=2)),
     "a large number": (as_json(count=140_146_890_123_456), as_json(count=139_146_890_123_456)),
     "names of durations": (

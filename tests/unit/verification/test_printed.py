@@ -405,6 +405,14 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
     )
     assert Masks(0.0).mask(run).text == run
+    assert Masks(0.0).with_drawn({run}).mask(f"done: {run}").text == "done: ⟨name⟩"
+
+
+def test_times_of_day_can_be_left_alone() -> None:
+    """For experiments with clocks, which show what goes with them; durations and rates are masked all the same."""
+    line = "25/11/26 08:00:01.123 6 took 1.5 s"
+    assert Masks(0.0, moments=False).mask(line).text == "25/11/26 ⟨time⟩ 6 took ⟨time⟩"
+    assert Masks(0.0, moments=False, days=False).mask(line).text == "25/11/26 08:00:01.123 6 took ⟨time⟩"
 
 
 @pytest.mark.parametrize(
