@@ -121,7 +121,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     steps = sum(len(each.steps) for each in traces)
     tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
     streams = ((found.output.stdout, found.output.digests[0]), (found.output.stderr, found.output.digests[1]))
-    stdout, stderr = (_with_drawn_names(found.record, path, digest) for path, digest in streams)
+    stdout, stderr = (_with_files(found.record, path, digest) for path, digest in streams)
     return Ran(
         record=found.record,
         stdout=stdout,
@@ -132,15 +132,17 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     )
 
 
-def _with_drawn_names(record: Record, path: Path, digest: StreamReader) -> Printed:
-    """Digest a stream once more if the run drew names for its files, which were not known while it was printed."""
+def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
+    """Digest a stream once more if it may name files of the run, which were not known while it was printed."""
     from envbuild.runs.repeat import PRINTED
-    from envbuild.verification.files import drawn_by
-    from envbuild.verification.printed import PrintedDigest
+    from envbuild.verification.files import with_files_of
+    from envbuild.verification.printed import SHA256, PrintedDigest
 
-    names = drawn_by(record)
-    if not isinstance(digest, PrintedDigest) or not names or not path.is_file() or path.stat().st_size >= PRINTED:
+    if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()
-    again = PrintedDigest(digest.masks.with_drawn(names))
-    again.feed(path.read_bytes())
+    masks, data = with_files_of(record, digest.masks), path.read_bytes()
+    if not masks.draws and SHA256.search(data.decode("utf-8", "replace")) is None:
+        return digest.result()
+    again = PrintedDigest(masks)
+    again.feed(data)
     return again.result()

@@ -20,10 +20,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime")
+_TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
-_RATES = _words("fps sps throughput")
+_RATES = _words("fps sps wps ups throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
@@ -87,7 +87,7 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
         return "time"
-    if words[-2:] == ["wall", "clock"] or last == "wallclock":
+    if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
     if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
         return "memory"

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
-from envbuild.verification.content.names import common_names, drawn_names
+from envbuild.verification.content.names import common_names, drawn_names, masked_path
 from envbuild.verification.printed import Masks
 
 
@@ -27,12 +27,13 @@ class HasFiles(Protocol):
 def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True, days: bool = True) -> Masks:
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
     start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
-    return Masks(start, ignored, drawn_by(record), moments=moments, days=days)
+    return with_files_of(record, Masks(start, ignored, moments=moments, days=days))
 
 
-def drawn_by(record: Record) -> frozenset[str]:
-    """Return the names that a run drew for its files."""
-    return drawn_names(output.path for output in record.outputs)
+def with_files_of(record: Record, masks: Masks) -> Masks:
+    """Return masks that know the files of a run: the names that it drew for them, and their digests."""
+    digests = {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
+    return masks.with_files(drawn_names(output.path for output in record.outputs), digests)
 
 
 class FileTable:

@@ -12,7 +12,7 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -47,12 +47,12 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|ups|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock|train_wall)(?:_(?:s|sec|ms))?"
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
-_GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
+_GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
@@ -75,6 +75,7 @@ _NAMED_BEHIND = re.compile(
 )
 """Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 _GUESSED = "guessed"
 _LONGEST = 1 << 16
@@ -134,17 +135,29 @@ class Masks:
         moments: bool = True,
         days: bool = True,
     ) -> None:
+        self._files: Mapping[str, str] = {}
         self._left_alone = frozenset() if days else _OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
 
-    def with_drawn(self, names: Collection[str]) -> Masks:
-        """Return the same with these names drawn by the run."""
+    def with_files(self, drawn: Collection[str], digests: Mapping[str, str]) -> Masks:
+        """Return the same for a run whose files are known.
+
+        Args:
+            drawn: names that the run has drawn for them.
+            digests: their names by SHA-256. Files are compared themselves: that another one's bytes have another digest
+                is no difference of its own.
+        """
         other = copy(self)
-        other._drawn = _any_of(names)
+        other._drawn, other._files = _any_of(drawn), digests
         return other
+
+    @property
+    def draws(self) -> bool:
+        """Whether the run drew names for its files."""
+        return self._drawn is not None
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -156,6 +169,9 @@ class Masks:
         kinds: set[str] = set()
         if self._drawn is not None and self._drawn.search(line) is not None:
             line = self._drawn.sub("⟨name⟩", line)
+            kinds.add("names")
+        if self._files and (named := SHA256.sub(self._named, line)) != line:
+            line = named
             kinds.add("names")
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
@@ -173,6 +189,10 @@ class Masks:
         kinds.discard(_GUESSED)
         # In tables what is next to a number is as wide as the number leaves it.
         return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
+
+    def _named(self, found: re.Match[str]) -> str:
+        name = self._files.get(found[0])
+        return found[0] if name is None else f"⟨digest of {name}⟩"
 
     def _apply(self, line: str, kinds: set[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
@@ -342,7 +362,7 @@ _TABLE = (
         "times",
         "date",
         "20",
-        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_]\d\d-\d\d-\d\d(?!\d)|Z)?",
+        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d)|Z)?",
         _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -382,7 +402,7 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps throughput per_sec /s",
+        "sps fps wps ups throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
@@ -403,6 +423,22 @@ _TABLE = (
         rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
+    _rule("times", "time", "wall", rf"""(?P<keep>(?:\|\s|['"])wall(?:['"]:\s['"]?|\s)){_NUMBER}"""),  # fairseq's
+    # What GNU time prints with -v.
+    _rule("times", "time", "percent", rf"(?P<keep>^\s*Percent of CPU this job got: ){_NUMBER}%$"),
+    _rule(
+        "times",
+        "time",
+        "switches: faults:",
+        rf"(?P<keep>^\s*(?:Involuntary context switches|Voluntary context switches|Major \(requiring I/O\) page faults"
+        rf"|Minor \(reclaiming a frame\) page faults): ){_NUMBER}$",
+    ),
+    _rule(
+        "memory",
+        "memory",
+        "size (kbytes)",
+        rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
+    ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", _TIME_OF_DAY),
@@ -416,7 +452,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration sec latency runtime clock",
+        "time elapsed took duration sec latency runtime clock wall",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),

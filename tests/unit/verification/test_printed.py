@@ -405,7 +405,9 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
     )
     assert Masks(0.0).mask(run).text == run
-    assert Masks(0.0).with_drawn({run}).mask(f"done: {run}").text == "done: ⟨name⟩"
+    assert Masks(0.0).with_files({run}, {}).mask(f"done: {run}").text == "done: ⟨name⟩"
+    assert Masks(0.0).with_files((), {"ab" * 32: "w.npy"}).mask("ab" * 32 + "  w.npy").text == "⟨digest of w.npy⟩  w.npy"
+    assert Masks(0.0).with_files((), {"ab" * 32: "w.npy"}).mask("ac" * 32).text == "ac" * 32
 
 
 def test_times_of_day_can_be_left_alone() -> None:
@@ -422,6 +424,15 @@ def test_times_of_day_can_be_left_alone() -> None:
         ("[7:140234567890123 Thread-1] done", "[7:⟨address⟩ Thread-1] done"),
         ("140234567890123.5", "140234567890123.5"),
         ("m/s=3.5", "m/s=3.5"),
+        (
+            '{"wps": "81920.1", "train_wall": "0.5", "wall": "1"}',
+            '{"wps": "⟨rate⟩", "train_wall": "⟨time⟩", "wall": "⟨time⟩"}',
+        ),
+        ("| loss 0.25 | ups 12.5 | wall 1", "| loss 0.25 | ups ⟨rate⟩ | wall ⟨time⟩"),
+        ("hits a wall 3 of 4", "hits a wall 3 of 4"),
+        ("\tPercent of CPU this job got: 126%", "\tPercent of CPU this job got: ⟨time⟩"),
+        ("\tMaximum resident set size (kbytes): 12345", "\tMaximum resident set size (kbytes): ⟨memory⟩"),
+        ("\tExit status: 3", "\tExit status: 3"),
         (
             "throughput per GPU (TFLOP/s/GPU): 369.1 | lm loss: 6.02E+00",
             "throughput per GPU (TFLOP/s/GPU): ⟨rate⟩ | lm loss: 6.02E+00",
