@@ -32,6 +32,8 @@ _NUMBERED = _words("steps iterations iters epochs rounds generations episodes sa
 """What is counted: ``steps_elapsed`` is no time."""
 _BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
 """Of a program: ``time_since_start``; the time since a diagnosis is data."""
+_LOAD = (["load", "average"], ["load", "avg"], ["loadavg"])
+"""Of the machine, as ``os.getloadavg`` returns it."""
 _MEMORY = _words("memory mem rss vram")
 _OF_MEMORY = _words(
     "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
@@ -101,8 +103,10 @@ def kind_of(name: str) -> Kind | None:
 
 
 def are_durations(name: str) -> bool:
-    """Whether a name is certainly of durations, so that a list of numbers under it may be left out too."""
+    """Whether a name is certainly of durations, or of the load, so that a list of numbers may be left out too."""
     words = [word.lower() for word in _SPLIT.split(name) if word]
+    if words in _LOAD:
+        return True
     return kind_of(name) == "time" and (bool(_WORK & {*words[:-1]}) or words[-1] == "elapsed")
 
 

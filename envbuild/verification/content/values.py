@@ -24,6 +24,7 @@ _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
 _CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
+_BYTES = re.compile(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = re.compile(
     r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|^t_start$|(?:^|_)at$)"
 )
@@ -66,7 +67,8 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
     identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
-    if kind is not None and (identity or (kind == "time" and _CLOCK.fullmatch(value))):
+    measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
+    if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)
     else:
         for at, line in enumerate(value.split("\n")):
