@@ -146,7 +146,7 @@ def _bound(tree: ast.Module) -> set[str]:
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
-        if name and not (name == ".bind" and _has_port(node)) and not (name in _EMPTY and _of_objects(node)):
+        if name and not _is_harmless(node, name):
             in_order = ordered or _maintains_order(node)
             yield Call(
                 name=name,
@@ -241,6 +241,13 @@ def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
     for text in texts:
         if isinstance(text, ast.Constant) and isinstance(text.value, str):
             yield from (replace(call, line=text.lineno + call.line - 1) for call in calls(text.value))
+
+
+def _is_harmless(call: ast.Call, name: str) -> bool:
+    """Whether the arguments of a call show that it repeats."""
+    if name == "pyarrow.compute.random":  # seeded by a number, from the system by default
+        return any(word.arg == "initializer" and getattr(word.value, "value", 0) != "system" for word in call.keywords)
+    return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
 
 
 def _of_objects(call: ast.Call) -> bool:

@@ -332,6 +332,11 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("id(x)", Call(name="id", line=1)),
         ("import numpy as np\nnp.divide(a, b, where=b > 0)", Call(name=PARTLY, line=2)),
         ("import numpy as np\nnp.divide(a, b, out=None, where=b > 0)", Call(name=PARTLY, line=2)),
+        ("import pyarrow.compute as pc\npc.random(4)", Call(name="pyarrow.compute.random", line=2)),
+        (
+            "import pyarrow.compute as pc\npc.random(4, initializer='system')",
+            Call(name="pyarrow.compute.random", line=2),
+        ),
         ("DataLoader(data, num_workers=2, in_order=False)", Call(name=OUT_OF_ORDER, line=1)),
         ("import sys\nrun([sys.executable, '-I', '-c', code])", Call(name=ISOLATED, line=2)),
         ("run(['/usr/bin/python3.11', '-sE', 'x.py'])", Call(name=ISOLATED, line=1)),
@@ -358,6 +363,7 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
         "frame.query(a, where=b)",
         "import numpy as np\nnp.empty(3, dtype=object)",
         "import numpy as np\nnp.empty(3, 'O')",
+        "import pyarrow.compute as pc\npc.random(4, initializer=7)",
         "DataLoader(data, in_order=True)",
         "import sys\nrun([sys.executable, 'x.py', '-I'])",
         "import sys\nrun([sys.executable, '-c', '-I'])",
@@ -367,8 +373,8 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
     ],
 )
 def test_what_repeats_is_no_cause(source: str) -> None:
-    """Arrays that are written, workers in order, and Pythons that read their environment are left out."""
-    names = {PARTLY, OUT_OF_ORDER, ISOLATED, "numpy.empty"}
+    """Arrays that are written, numbers with a seed, workers in order, Pythons that read their environment."""
+    names = {PARTLY, OUT_OF_ORDER, ISOLATED, "numpy.empty", "pyarrow.compute.random"}
     assert names.isdisjoint(call.name for call in calls(source))
 
 
