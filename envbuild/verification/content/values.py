@@ -24,6 +24,9 @@ _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
 _CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
+_MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "SwapFree", "Active"))
+"""First lines of ``/proc/meminfo``."""
+_KILOBYTES = re.compile(r"\d+ kB")
 _BYTES = re.compile(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = re.compile(
     r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|^t_start$|(?:^|_)at$)"
@@ -62,6 +65,8 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
         return
     value = _LOGGED.sub(r".\1", common_host(value))
     kind = kind_of(key) if key else None
+    if key in _MEMINFO and _KILOBYTES.fullmatch(value):
+        kind = "memory"
     if key.lower() in _RUN and _DRAWN.fullmatch(value):
         out.leave_out(path, value, "identity")
         return

@@ -278,9 +278,9 @@ SAME = {
     ),
     "a moment under at": (as_json(at=1_795_248_000_123), as_json(at=1_795_248_009_123), "at differs"),
     "the machine's memory and load": (
-        as_json(memory={"MemFree": "7826160 kB"}, load_average=[0.5, 0.25, 0.125]),
-        as_json(memory={"MemFree": "7776584 kB"}, load_average=[0.75, 0.25, 0.125]),
-        "memory.MemFree, load_average differ",
+        as_json(memory={"MemFree": "7826160 kB", "Buffers": "12 kB"}, load_average=[0.5, 0.25, 0.125]),
+        as_json(memory={"MemFree": "7776584 kB", "Buffers": "13 kB"}, load_average=[0.75, 0.25, 0.125]),
+        "memory.MemFree, memory.Buffers, load_average differ",
     ),
     "the end of a run": (
         as_json(finished=1_795_248_000.5, completed=1_795_248_000),
@@ -319,6 +319,7 @@ OTHER = {
     "a negative time": (as_json(time=-1.5), as_json(time=-2.5)),
     "a survival time": (as_json(survival_time=3.5), as_json(survival_time=4.5)),
     "a load": (as_json(load=[0.5]), as_json(load=[0.25])),
+    "buffers of a model": (as_json(Buffers="12"), as_json(Buffers="13")),
     "memory in words": (as_json(memory="7 cells"), as_json(memory="8 cells")),
     "how much is completed": (as_json(completed=17), as_json(completed=18)),
     "a number under at": (as_json(at=1_200_000_000_123), as_json(at=1_200_000_009_123)),
