@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Protocol
 
 from envbuild.record.model import Output, Record
@@ -32,7 +33,11 @@ def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = Tru
 
 def with_files_of(record: Record, masks: Masks) -> Masks:
     """Return masks that know the files of a run: the names that it drew for them, and their digests."""
-    digests = {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
+
+    @cache
+    def digests() -> Mapping[str, str]:
+        return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
+
     return masks.with_files(drawn_names(output.path for output in record.outputs), digests)
 
 

@@ -75,6 +75,7 @@ _NAMED_BEHIND = re.compile(
 )
 """Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+_DIGITS = 64
 SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 _GUESSED = "guessed"
@@ -135,20 +136,20 @@ class Masks:
         moments: bool = True,
         days: bool = True,
     ) -> None:
-        self._files: Mapping[str, str] = {}
+        self._files: Callable[[], Mapping[str, str]] | None = None
         self._left_alone = frozenset() if days else _OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
 
-    def with_files(self, drawn: Collection[str], digests: Mapping[str, str]) -> Masks:
+    def with_files(self, drawn: Collection[str], digests: Callable[[], Mapping[str, str]]) -> Masks:
         """Return the same for a run whose files are known.
 
         Args:
             drawn: names that the run has drawn for them.
-            digests: their names by SHA-256. Files are compared themselves: that another one's bytes have another digest
-                is no difference of its own.
+            digests: returns their names by SHA-256, when a line has one. Files are compared themselves: that another
+                one's bytes have another digest is no difference of its own.
         """
         other = copy(self)
         other._drawn, other._files = _any_of(drawn), digests
@@ -170,7 +171,7 @@ class Masks:
         if self._drawn is not None and self._drawn.search(line) is not None:
             line = self._drawn.sub("⟨name⟩", line)
             kinds.add("names")
-        if self._files and (named := SHA256.sub(self._named, line)) != line:
+        if self._files is not None and len(line) >= _DIGITS and (named := SHA256.sub(self._named, line)) != line:
             line = named
             kinds.add("names")
         if any(pattern.match(line) for pattern in self._ignored):
@@ -191,7 +192,7 @@ class Masks:
         return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
 
     def _named(self, found: re.Match[str]) -> str:
-        name = self._files.get(found[0])
+        name = self._files().get(found[0]) if self._files is not None else None
         return found[0] if name is None else f"⟨digest of {name}⟩"
 
     def _apply(self, line: str, kinds: set[str]) -> str:

@@ -405,11 +405,12 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
     )
     assert Masks(0.0).mask(run).text == run
-    assert Masks(0.0).with_files({run}, {}).mask(f"done: {run}").text == "done: ⟨name⟩"
+    assert Masks(0.0).with_files({run}, dict).mask(f"done: {run}").text == "done: ⟨name⟩"
     assert (
-        Masks(0.0).with_files((), {"ab" * 32: "w.npy"}).mask("ab" * 32 + "  w.npy").text == "⟨digest of w.npy⟩  w.npy"
+        Masks(0.0).with_files((), lambda: {"ab" * 32: "w.npy"}).mask("ab" * 32 + "  w.npy").text
+        == "⟨digest of w.npy⟩  w.npy"
     )
-    assert Masks(0.0).with_files((), {"ab" * 32: "w.npy"}).mask("ac" * 32).text == "ac" * 32
+    assert Masks(0.0).with_files((), lambda: {"ab" * 32: "w.npy"}).mask("ac" * 32).text == "ac" * 32
 
 
 def test_times_of_day_can_be_left_alone() -> None:
