@@ -55,6 +55,7 @@ class _Bench:
         known: the fixed clocks.
         moments: dates are masked where it is known what they are, as usual. A reading of ``perf_counter`` is none with
             the real clock and looks like one with a fixed one: then nothing is masked, and all dates have to be proven.
+        days: the same of times of day, with which a number next to them may go.
     """
 
     session: Session
@@ -66,6 +67,7 @@ class _Bench:
     streams: list[dict[str, bytes]] = field(default_factory=list)
     clocks: list[When] = field(default_factory=list)
     moments: bool = True
+    days: bool = True
 
     @property
     def fixed(self) -> int:
@@ -124,12 +126,14 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
 
 
 _T = TypeVar("_T")
+_MASKED = ((True, True), (False, True), (False, False))
+"""Whether dates are masked, and times of day, as it is tried."""
 
 
 def _view(bench: _Bench, judge: Callable[[Sequence[Seen]], _T | None]) -> _T | None:
-    """Judge what the runs left with dates masked, and if that fails, from now on without."""
-    for moments in (True, False) if bench.moments else (False,):
-        bench.moments = moments
+    """Judge what the runs left with dates masked, and if that fails, from now on without; then also times of day."""
+    for moments, days in _MASKED[_MASKED.index((bench.moments, bench.days)) :]:
+        bench.moments, bench.days = moments, days
         runs = _seen(bench)
         if runs is not None and (judged := judge(runs)):
             return judged
@@ -216,7 +220,7 @@ def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
         outputs = [table.output(run, name) for run in bench.ran]
         bare = {output.bare if output is not None else "" for output in outputs}
         for at, (run, output) in enumerate(zip(bench.ran, outputs, strict=True)):
-            masks = masks_of(run.record, moments=bench.moments)
+            masks = masks_of(run.record, moments=bench.moments, days=bench.days)
             if output is not None and output.bare and len(bare) == 1:
                 found[at][name] = leaves_noted(output.bare, output.notes, masks)
                 continue
@@ -252,7 +256,8 @@ def _lines(bench: _Bench, at: int, name: str, data: bytes, *, several: bool) -> 
     from envbuild.verification.files import masks_of
     from envbuild.verification.printed import rows
 
-    masks = masks_of(bench.ran[at].record, ignored_lines(bench.session.ignore, name), moments=bench.moments)
+    ignored = ignored_lines(bench.session.ignore, name)
+    masks = masks_of(bench.ran[at].record, ignored, moments=bench.moments, days=bench.days)
     found = [row.masked.text for row in rows(data, masks) if not row.masked.left_out]
     if several:
         found.sort(key=skeleton)

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from envbuild.record.model import Record
+    from envbuild.record.printed import Printed
     from envbuild.runs.repeat import Repeat, Repeated
+    from envbuild.runs.request import StreamReader
     from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import PrintedDigest
 
@@ -117,11 +120,29 @@ def ran_of(found: Repeated, project: Path) -> Ran:
         traces = ()
     steps = sum(len(each.steps) for each in traces)
     tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
+    streams = ((found.output.stdout, found.output.digests[0]), (found.output.stderr, found.output.digests[1]))
+    stdout, stderr = (_with_files(found.record, path, digest) for path, digest in streams)
     return Ran(
         record=found.record,
-        stdout=found.output.digests[0].result(),
-        stderr=found.output.digests[1].result(),
+        stdout=stdout,
+        stderr=stderr,
         trace=compare.digest(traces) if steps else "",
         steps=steps,
         tensors=len(tensors),
     )
+
+
+def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
+    """Digest a stream once more if it may name files of the run, which were not known while it was printed."""
+    from envbuild.runs.repeat import PRINTED
+    from envbuild.verification.files import with_files_of
+    from envbuild.verification.printed import SHA256, PrintedDigest
+
+    if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
+        return digest.result()
+    masks, data = with_files_of(record, digest.masks), path.read_bytes()
+    if not masks.draws and SHA256.search(data.decode("utf-8", "replace")) is None:
+        return digest.result()
+    again = PrintedDigest(masks)
+    again.feed(data)
+    return again.result()

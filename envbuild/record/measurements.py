@@ -20,14 +20,20 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime")
+_TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
-_RATES = _words("fps sps throughput")
+_RATES = _words("fps sps wps ups throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
 )
+_NUMBERED = _words("steps iterations iters epochs rounds generations episodes samples tokens batches updates frames")
+"""What is counted: ``steps_elapsed`` is no time."""
+_BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
+"""Of a program: ``time_since_start``; the time since a diagnosis is data."""
+_LOAD = (["load", "average"], ["load", "avg"], ["loadavg"])
+"""Of the machine, as ``os.getloadavg`` returns it."""
 _MEMORY = _words("memory mem rss vram")
 _OF_MEMORY = _words(
     "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
@@ -74,12 +80,16 @@ def kind_of(name: str) -> Kind | None:
         return None
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
+    if last == "elapsed" and before in _NUMBERED:
+        return None
+    if before == "since" and last in _BEGINNINGS and kind_of(" ".join(words[:-2])) == "time":
+        return "time"
     timed = before in _WORK or (before in _POINTS and _TIME & {*words})
     if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
         return "time"
-    if words[-2:] == ["wall", "clock"] or last == "wallclock":
+    if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
     if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
         return "memory"
@@ -93,9 +103,11 @@ def kind_of(name: str) -> Kind | None:
 
 
 def are_durations(name: str) -> bool:
-    """Whether a name is certainly of durations, so that a list of numbers under it may be left out too."""
+    """Whether a name is certainly of durations, or of the load, so that a list of numbers may be left out too."""
     words = [word.lower() for word in _SPLIT.split(name) if word]
-    return (kind_of(name) == "time" and bool(_WORK & {*words[:-1]})) or words == ["elapsed"]
+    if words in _LOAD:
+        return True
+    return kind_of(name) == "time" and (bool(_WORK & {*words[:-1]}) or words[-1] == "elapsed")
 
 
 def names_result(text: str) -> bool:

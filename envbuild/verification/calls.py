@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,9 @@ from envbuild.verification.uses import Use, Uses
 SET = "set.__iter__"
 TIMEOUT = "timeout="
 UNORDERED = "generator_unordered"
+PARTLY = "where="
+OUT_OF_ORDER = "in_order=False"
+ISOLATED = "$ python -I"
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
 )
@@ -45,6 +49,33 @@ _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
 _HARMLESS = frozenset(("sorted", "len"))
 """Around a listing they make its order harmless."""
+_EMPTY = frozenset(("numpy.empty", "numpy.empty_like", "numpy.ndarray"))
+_REDUCING = frozenset(
+    [
+        "sum",
+        "prod",
+        "mean",
+        "std",
+        "var",
+        "min",
+        "max",
+        "amin",
+        "amax",
+        "any",
+        "all",
+        "reduce",
+        "nansum",
+        "nanprod",
+        "nanmean",
+        "nanstd",
+        "nanvar",
+        "nanmin",
+        "nanmax",
+    ]
+)
+"""Functions of NumPy that leave elements out where others write some elements only."""
+_IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
+"""Options by which Python does not read its environment."""
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -115,7 +146,7 @@ def _bound(tree: ast.Module) -> set[str]:
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
-        if name and not (name == ".bind" and _has_port(node)):
+        if name and not _is_harmless(node, name):
             in_order = ordered or _maintains_order(node)
             yield Call(
                 name=name,
@@ -129,6 +160,10 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
             yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
         if any(isinstance(word.value, ast.Constant) and word.value.value == UNORDERED for word in node.keywords):
             yield Call(name=UNORDERED, line=node.lineno)
+        if any(word.arg == "in_order" and _is_false(word.value) for word in node.keywords):
+            yield Call(name=OUT_OF_ORDER, line=node.lineno)
+        if _writes_partly(node, name):
+            yield Call(name=PARTLY, line=node.lineno)
         ordered = ordered or name in _HARMLESS
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
@@ -160,7 +195,23 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in _STARTING:
                 yield from (Call(name=f"$ {each}", line=node.lineno) for each in _started(node.args[0]))
+                if _is_isolated(node):
+                    yield Call(name=ISOLATED, line=node.lineno)
             yield from _given_as_text(node, name)
+
+
+def _is_isolated(node: ast.Call) -> bool:
+    """Whether a Python is started that does not get, or does not read, PYTHONHASHSEED."""
+    first, *rest = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else [node.args[0]]
+    texts = [each.value for each in (first, *rest) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if _last(first) != "executable" and not (texts and re.search(r"(?:\A|/)python[\d.]*(?:\s|\Z)", texts[0])):
+        return False
+    words = " ".join(texts).split()[isinstance(first, ast.Constant) :]
+    flags = itertools.takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), words)
+    given = next((word.value for word in node.keywords if word.arg == "env"), None)
+    bare = isinstance(given, ast.Dict) and None not in given.keys  # with ** it has what this process has
+    named = isinstance(given, ast.Dict) and any(getattr(key, "value", "") == "PYTHONHASHSEED" for key in given.keys)
+    return any(_IGNORING.fullmatch(word) for word in flags) or (bare and not named)
 
 
 def _started(argument: ast.expr) -> Iterator[str]:
@@ -190,6 +241,30 @@ def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
     for text in texts:
         if isinstance(text, ast.Constant) and isinstance(text.value, str):
             yield from (replace(call, line=text.lineno + call.line - 1) for call in calls(text.value))
+
+
+def _is_harmless(call: ast.Call, name: str) -> bool:
+    """Whether the arguments of a call show that it repeats."""
+    if name == "pyarrow.compute.random":  # seeded by a number, from the system by default
+        return any(word.arg == "initializer" and getattr(word.value, "value", 0) != "system" for word in call.keywords)
+    return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
+
+
+def _of_objects(call: ast.Call) -> bool:
+    """Whether an array is one of objects, which NumPy fills with ``None``."""
+    given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "dtype")]
+    return any(_last(each) in ("object", "object_") or getattr(each, "value", "") in ("O", "object") for each in given)
+
+
+def _writes_partly(call: ast.Call, name: str) -> bool:
+    """Whether a function of NumPy writes some elements of a new array only: ``where=`` and no ``out=``."""
+    given = {word.arg for word in call.keywords if not (word.arg == "out" and _is_none(word.value))}
+    reduces = name.rpartition(".")[2] in _REDUCING
+    return name.startswith("numpy.") and "where" in given and "out" not in given and not reduces
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is False
 
 
 def _maintains_order(call: ast.Call) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Protocol
 
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
-from envbuild.verification.content.names import common_names, drawn_names
+from envbuild.verification.content.names import common_names, drawn_names, masked_path
 from envbuild.verification.printed import Masks
 
 
@@ -24,10 +25,20 @@ class HasFiles(Protocol):
         """What was opened."""
 
 
-def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True) -> Masks:
+def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True, days: bool = True) -> Masks:
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
     start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
-    return Masks(start, ignored, drawn_names(output.path for output in record.outputs), moments=moments)
+    return with_files_of(record, Masks(start, ignored, moments=moments, days=days))
+
+
+def with_files_of(record: Record, masks: Masks) -> Masks:
+    """Return masks that know the files of a run: the names that it drew for them, and their digests."""
+
+    @cache
+    def digests() -> Mapping[str, str]:
+        return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
+
+    return masks.with_files(drawn_names(output.path for output in record.outputs), digests)
 
 
 class FileTable:

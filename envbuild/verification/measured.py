@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from envbuild.verification.clockwork import Setting, When
 from envbuild.verification.judge import Measured
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name
-from envbuild.verification.tokens import Piece, of_bytes, of_texts
+from envbuild.verification.tokens import Piece, goes_with_time, of_bytes, of_texts
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
@@ -47,12 +47,25 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | N
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     found: list[Measured] = []
+    beside: dict[str, bool] = {}
     for source, name, values, header in _places(runs):
         pieces = _of_place(source, name, values, header)
+        if pieces is None and beside.setdefault(source, _go_with_time(runs, source)):
+            pieces = _of_place(source, name, values, header, beside=True)
         if pieces is None:
             return None
         found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
     return found
+
+
+def _go_with_time(runs: Sequence[Seen], source: str) -> bool:
+    """Whether the number behind the time at the beginning of lines is that time too, in all runs with a fixed clock."""
+    texts = [
+        [value for _, value in run.sources.get(source, ()) if isinstance(value, str)]
+        for run in runs
+        if isinstance(run.when, Setting)
+    ]
+    return bool(texts) and all(map(goes_with_time, texts))
 
 
 def may_be_measured(runs: Sequence[Seen]) -> bool:
@@ -116,13 +129,15 @@ def _tensors(places: Sequence[Place]) -> dict[str, str]:
     return found
 
 
-def _of_place(source: str, name: str, values: _Values, header: Header | None) -> list[Piece] | None:
+def _of_place(
+    source: str, name: str, values: _Values, header: Header | None, *, beside: bool = False
+) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header)
+        return of_texts(texts, name, header, beside=beside)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

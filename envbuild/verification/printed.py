@@ -12,7 +12,8 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
@@ -46,12 +47,12 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|ups|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock|train_wall)(?:_(?:s|sec|ms))?"
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
-_GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
+_GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
@@ -69,7 +70,13 @@ _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
 """The same, if it is named with more words."""
+_NAMED_BEHIND = re.compile(
+    r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE
+)
+"""Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+_DIGITS = 64
+SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 _GUESSED = "guessed"
 _LONGEST = 1 << 16
@@ -117,16 +124,41 @@ class Masks:
         drawn: names that the run has drawn for its files and folders.
         moments: dates and seconds since 1970 of about when the run was are masked; a fixed clock's look like those of
             another clock's readings.
+        days: times of day are masked too.
     """
 
     def __init__(
-        self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = (), *, moments: bool = True
+        self,
+        start: float,
+        ignored: Sequence[str] = (),
+        drawn: Collection[str] = (),
+        *,
+        moments: bool = True,
+        days: bool = True,
     ) -> None:
-        names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
-        self._drawn = re.compile("|".join(map(re.escape, names))) if names else None
+        self._files: Callable[[], Mapping[str, str]] | None = None
+        self._left_alone = frozenset() if days else _OF_DAY
+        self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
+
+    def with_files(self, drawn: Collection[str], digests: Callable[[], Mapping[str, str]]) -> Masks:
+        """Return the same for a run whose files are known.
+
+        Args:
+            drawn: names that the run has drawn for them.
+            digests: returns their names by SHA-256, when a line has one. Files are compared themselves: that another
+                one's bytes have another digest is no difference of its own.
+        """
+        other = copy(self)
+        other._drawn, other._files = _any_of(drawn), digests
+        return other
+
+    @property
+    def draws(self) -> bool:
+        """Whether the run drew names for its files."""
+        return self._drawn is not None
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -138,6 +170,9 @@ class Masks:
         kinds: set[str] = set()
         if self._drawn is not None and self._drawn.search(line) is not None:
             line = self._drawn.sub("⟨name⟩", line)
+            kinds.add("names")
+        if self._files is not None and len(line) >= _DIGITS and (named := SHA256.sub(self._named, line)) != line:
+            line = named
             kinds.add("names")
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
@@ -156,12 +191,16 @@ class Masks:
         # In tables what is next to a number is as wide as the number leaves it.
         return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
 
+    def _named(self, found: re.Match[str]) -> str:
+        name = self._files().get(found[0]) if self._files is not None else None
+        return found[0] if name is None else f"⟨digest of {name}⟩"
+
     def _apply(self, line: str, kinds: set[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
         done, left = -1, _may_match(line)
         while left:
             for number in left:
-                if number > done and _TABLE[number].is_in(line):
+                if number > done and number not in self._left_alone and _TABLE[number].is_in(line):
                     done = number
                     before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
                     if line != before:
@@ -182,10 +221,18 @@ class Masks:
             return found[0]
         kinds.add(rule.kind)
         if rule.kind in _MEASURED and rule.moment is None:
-            begin = found.start() + len(found.groupdict().get("keep") or "")
+            keep = found.groupdict().get("keep") or ""
+            begin = found.start() + len(keep)
             before = found.string[max(0, begin - _CLAUSE) : begin]
+            if keep.startswith("("):
+                before = f"{before.removesuffix(keep).rstrip()}: "
             kinds.update([_GUESSED] if assigns_unknown(before) else [])
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
+
+
+def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
+    names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
+    return re.compile("|".join(map(re.escape, names))) if names else None
 
 
 def _is_row(found: re.Match[str]) -> bool:
@@ -197,6 +244,10 @@ def _is_row(found: re.Match[str]) -> bool:
 def _names_result(found: re.Match[str]) -> bool:
     name, start = found.groupdict().get("keep") or "", found.start()
     text = found.string[max(0, start - _CLAUSE) : start]
+    if name.startswith("("):  # of a unit: "error on the test set (ms): "
+        return is_result("", text[-_NAME:]) or assigns_result(f"{text.rstrip()}: ")
+    if not name and _NAMED_BEHIND.search(text) is not None:
+        return False
     return is_result(name, _behind_digits(text[-_NAME:])) or (not name and assigns_result(text))
 
 
@@ -291,6 +342,7 @@ _LOGGED = r",(?P<ms>\d{3})(?:\.(?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
@@ -299,9 +351,10 @@ _TABLE = (
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
+    _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     # Addresses.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
-    _rule("addresses", "address", "0x", r"\b0x(?:7[ef]|5[56])[0-9a-f]{10}\b"),
+    _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
@@ -310,7 +363,7 @@ _TABLE = (
         "times",
         "date",
         "20",
-        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_]\d\d-\d\d-\d\d(?!\d)|Z)?",
+        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d)|Z)?",
         _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -350,9 +403,11 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps throughput per_sec /s",
+        "sps fps wps ups throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
+    _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
+    _rule("rates", "rate", "flop/s flops/s", rf"(?P<keep>\b[kmgtp]?flops?/s(?:/[a-z]+)?\)?{_GAP}){_NUMBER}"),
     # Whatever tqdm counts: papermill's cells, datasets' examples.
     _rule(
         "rates",
@@ -369,9 +424,25 @@ _TABLE = (
         rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
+    _rule("times", "time", "wall", rf"""(?P<keep>(?:\|\s|['"])wall(?:['"]:\s['"]?|\s)){_NUMBER}"""),  # fairseq's
+    # What GNU time prints with -v.
+    _rule("times", "time", "percent", rf"(?P<keep>^\s*Percent of CPU this job got: ){_NUMBER}%$"),
+    _rule(
+        "times",
+        "time",
+        "switches: faults:",
+        rf"(?P<keep>^\s*(?:Involuntary context switches|Voluntary context switches|Major \(requiring I/O\) page faults"
+        rf"|Minor \(reclaiming a frame\) page faults): ){_NUMBER}$",
+    ),
+    _rule(
+        "memory",
+        "memory",
+        "size (kbytes)",
+        rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
+    ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
-    _rule("times", "time", ":", rf"(?<![\d:]){_CLOCK}(?![\d:])"),
+    _rule("times", "time", ":", _TIME_OF_DAY),
     _rule("times", "time", "h", r"(?<![a-z0-9])\d\dh\d\dm\d\ds?(?![a-z0-9])"),
     _rule(
         "times",
@@ -382,7 +453,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration sec latency runtime clock",
+        "time elapsed took duration sec latency runtime clock wall",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
@@ -393,10 +464,12 @@ _TABLE = (
         rf"{_FREE}{_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
     _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
+    _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
     _rule("times", "time", " s", rf"{_FREE}{_NUMBER} s(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
 """In the order in which they are applied."""
+_OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text == _TIME_OF_DAY)
 
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")
@@ -445,6 +518,11 @@ _REPORTS = (
     (
         re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
         re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
+    ),
+    # Megatron-LM's timers
+    (
+        re.compile(r"(?:\(min, max\) |max )?times? across ranks \(ms\):"),
+        re.compile(r"\s+[\w-]+ \.{3,}: \(?\d[\d.]*(?:, \d[\d.]*\))?|\s+[\w-]+:|\s+rank +\d+: \d[\d.]*"),
     ),
 )
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
@@ -620,6 +698,7 @@ class PrintedDigest:
     """
 
     def __init__(self, masks: Masks) -> None:
+        self.masks = masks
         self._lines = _Lines(masks)
         self._sums = _Sums()
         self._screen = _Screen(self._take)

@@ -28,6 +28,7 @@ _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
 _TOKEN = re.compile(
     rf"(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
+    rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
     r"|(?P<packed>(?<!\d)20\d{6}[-_T]?\d{6}(?!\d))"
     rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
@@ -42,10 +43,12 @@ _NAME = 80
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
 _QUESTIONS = 80
 """Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
+_ORDERS = ("dmy", "mdy", "ymd")
 _SURE = frozenset(("date", "reading"))
 """What needs no name: only a clock gives exactly these."""
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
+_LINES = 3
 _WINDOW = 8
 _TRIALS = 64
 """Ways to read eight bytes: where a number begins, and of which type it is."""
@@ -74,7 +77,12 @@ class _Token:
 
 
 def of_texts(
-    texts: Sequence[tuple[When, str]], name: str = "", header: Header | None = None, *, named: bool = False
+    texts: Sequence[tuple[When, str]],
+    name: str = "",
+    header: Header | None = None,
+    *,
+    named: bool = False,
+    beside: bool = False,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -83,6 +91,7 @@ def of_texts(
         name: of the place; empty if it has none of its own.
         header: the names of the columns, if the texts are lines of a table.
         named: something else says that durations may be here.
+        beside: the number right behind the time that lines begin with goes with it (``goes_with_time``).
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -96,7 +105,8 @@ def of_texts(
         if names_no_time(before if before.strip(" \t'\"[(") else f"{name} "):
             return None
         kind = _of_tokens(tokens)
-        if kind is None or not (named or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header)):
+        aside = beside and kind == "duration" and _beside_time(split[0][2], texts[0][1]) == at
+        if kind is None or not (named or aside or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header)):
             return None
         found.append(Piece(where="", kind=kind))
     return found
@@ -108,6 +118,57 @@ def _is_named(text: str, token: _Token, name: str, header: Header | None) -> boo
         return True
     column = header.column(text, token.at) if header is not None else ""
     return may_be_time(token.before, token.after, (column, name))
+
+
+def goes_with_time(lines: Sequence[str]) -> bool:
+    """Whether lines begin with a time, and the number right behind it is the same time since another moment.
+
+    As ``%(asctime)s %(relativeCreated)d`` of ``logging``: between any two lines as many seconds, or milliseconds, have
+    passed by the number as by the time. Three lines at different times are the least that shows it.
+
+    Args:
+        lines: of one run with a fixed clock.
+    """
+    found: list[tuple[Number, Number]] = []
+    for line in lines:
+        _, tokens = _split(line)
+        at = _beside_time(tokens, line)
+        if at is None:
+            continue
+        time = _seconds(tokens[at - 1])
+        if time is None:
+            return False
+        found.append((time, number_of(tokens[at].text)))
+    if len({number.value for _, number in found}) < _LINES:
+        return False
+    return any(all(_passed_alike(found[0], each, unit) for each in found[1:]) for unit in (1, 1000))
+
+
+def _passed_alike(one: tuple[Number, Number], other: tuple[Number, Number], unit: int) -> bool:
+    by_time = (other[0].value - one[0].value) * unit
+    off = (one[0].off + other[0].off) * unit + one[1].off + other[1].off
+    return abs(other[1].value - one[1].value - by_time) <= off
+
+
+def _beside_time(tokens: Sequence[_Token], line: str) -> int | None:
+    """Return the place of the number right behind the time that a line begins with; None if there is none."""
+    if len(tokens) < 2 or tokens[0].kind not in ("iso", "packed", "ctime", "mail", "short", "clock"):
+        return None
+    first, second = tokens[:2]
+    between = line[first.at + len(first.text) : second.at]
+    plain = second.kind == "number" and not line[: first.at].strip(" [(") and not between.strip(" [](),|:;\t-")
+    return 1 if plain and between else None
+
+
+def _seconds(token: _Token) -> Number | None:
+    """Return the seconds of a date or a time of day; their beginning is of no interest."""
+    if token.kind == "clock":
+        return _clock(token.text)
+    return (
+        _clock(token.text.split()[-1].partition("T")[2] or token.text.split()[-1])
+        if token.kind == "short"
+        else _date(token)
+    )
 
 
 def skeleton(text: str) -> str:
@@ -146,11 +207,26 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
         return "date" if _are_weekdays(tokens) else None
     if len(kinds) > 1:
         return None
+    if kinds == {"short"}:
+        return (
+            "date"
+            if any(_are_dates([(when, _short(token, order)) for when, token in tokens]) for order in _ORDERS)
+            else None
+        )
     dates = [(when, _date(token)) for when, token in tokens]
+    return "date" if _are_dates(dates) else None
+
+
+def _are_dates(dates: Sequence[tuple[When, Number | None]]) -> bool:
     values = [(when, number) for when, number in dates if number is not None]
-    if len(values) < len(dates):
-        return None
-    return "date" if any(is_date(values, zone) for zone in _ZONES) else None
+    return len(values) == len(dates) and any(is_date(values, zone) for zone in _ZONES)
+
+
+def _short(token: _Token, order: str) -> Number | None:
+    """Return the seconds since 1970 of a date whose year has two digits; ``order`` of its parts: ``dmy``."""
+    day, clock = token.text[:8], token.text[8:].strip(" T")
+    parts = dict(zip(order, (day[:2], day[3:5], day[6:]), strict=True))
+    return _date(_Token("iso", f"20{parts['y']}-{parts['m']}-{parts['d']} {clock}", "", "", token.at))
 
 
 def _digits(text: str) -> int:

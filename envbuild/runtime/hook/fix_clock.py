@@ -2,7 +2,8 @@
 
 The functions of ``time``, ``datetime.now`` and ``uuid.uuid1`` return a time that goes on by one millisecond at each
 call, also at one that gets the real time, and by what was slept. The standard library itself keeps the real one where
-it waits (``threading``, ``queue``, ``selectors``, ``asyncio``).
+it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). All are bound methods: where one is an attribute of a
+class, as ``time.localtime`` is of ``logging.Formatter``, it is called without the object, like a function of C.
 
 ``clock=START/TICK/SCALE`` in the variable sets the first time and the step in nanoseconds, and how many seconds go by
 for one that is slept: a value that follows these exactly is a measurement (``verification.clockwork``).
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from types import MethodType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,11 +55,11 @@ class Clock:
         clock: Any = time
         sleep = time.sleep
 
-        def slept(seconds: float) -> None:
+        def slept(self: Clock, seconds: float) -> None:
             self.now += int(seconds * 1e9) * self.scale
             sleep(seconds)
 
-        clock.sleep = slept
+        clock.sleep = MethodType(slept, self)
         for name in ("localtime", "gmtime", "ctime"):
             self._with_default(name)
         for name, before in (("strftime", 1), ("asctime", 0)):
@@ -67,7 +69,7 @@ class Clock:
     def _replace(self, name: str, nanoseconds: bool) -> None:
         original: Any = getattr(time, name)
 
-        def replacement() -> Any:
+        def replacement(self: Clock) -> Any:
             if self._waits(sys._getframe(1)):
                 return original()
             self.now += self.tick
@@ -75,33 +77,33 @@ class Clock:
                 return original()
             return self.now if nanoseconds else self.now / _SECOND
 
-        setattr(time, name, replacement)
+        setattr(time, name, MethodType(replacement, self))
 
     def _with_default(self, name: str) -> None:
         original: Any = getattr(time, name)
 
-        def replacement(seconds: Any = None) -> Any:
+        def replacement(self: Clock, seconds: Any = None) -> Any:
             if seconds is None:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                     seconds = self.now / _SECOND
             return original(seconds) if seconds is not None else original()
 
-        setattr(time, name, replacement)
+        setattr(time, name, MethodType(replacement, self))
 
     def _written(self, name: str, before: int) -> None:
         """Replace a function that writes the time; ``before`` is how many arguments it has without one."""
         original: Any = getattr(time, name)
         local: Any = time.localtime
 
-        def replacement(*arguments: Any) -> Any:
+        def replacement(self: Clock, *arguments: Any) -> Any:
             if len(arguments) == before:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                     arguments = (*arguments, local(self.now / _SECOND))
             return original(*arguments)
 
-        setattr(time, name, replacement)
+        setattr(time, name, MethodType(replacement, self))
 
     def _replace_datetime(self) -> None:
         """Replace methods in the type itself: another class could not be pickled, and C code warns of its size."""

@@ -15,6 +15,8 @@ from envbuild.verification.content.canonical import Canonical, UnreadableError, 
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
+_INDEX = 3007000
+"""The version that an index of a write-ahead log begins with."""
 _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
@@ -23,12 +25,33 @@ _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\
 """In a column's default: the database itself writes the time there."""
 
 
-def read_database(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
-    """Read a database from a private copy: read-only, nothing of its own is run, within a number of steps."""
+def is_log(data: bytes) -> bool:
+    """Whether data begin like a write-ahead log: sqlite.org/fileformat2.html#the_write_ahead_log."""
+    return data[:4] in (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
+
+def is_index_of_log(data: bytes) -> bool:
+    """Whether data begin like the index of a write-ahead log, which SQLite makes anew: sqlite.org/walformat.html."""
+    return len(data) % 32768 == 0 and data[:4] in (_INDEX.to_bytes(4, "little"), _INDEX.to_bytes(4, "big"))
+
+
+def read_database(out: Canonical, path: str, data: bytes, nested: Nested, log: bytes = b"") -> None:
+    """Read a database from a private copy: read-only, nothing of its own is run, within a number of steps.
+
+    Args:
+        out: what collects.
+        path: where it is.
+        data: of its file.
+        nested: opens what is in a value.
+        log: its write-ahead log, with what was committed and is not in the file yet.
+    """
     with temporary_folder("envbuild-content-") as folder:
         copy = folder / "copy.db"
         copy.write_bytes(data)
-        connection = sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)
+        if log:
+            (folder / "copy.db-wal").write_bytes(log)
+        # The log's index has to be made anew, in this folder.
+        connection = sqlite3.connect(f"file:{copy}?{'mode=rw' if log else 'mode=ro&immutable=1'}", uri=True)
         try:
             _dump(out, path, connection, nested)
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:

@@ -272,6 +272,10 @@ class _Walk:
                 self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
             out.leave_out(path, values_, "time")
             return
+        if node.kind == "dict" and values.is_durations(key, node.parts[1::2]) and all(map(_is_text, node.parts[::2])):
+            out.add(path, " ".join(node.parts[::2]))
+            out.leave_out(path, repr(node.parts[1::2]), "time")
+            return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
             out.leave_out(path, repr(node.parts[1].parts[0]), "time")
@@ -289,6 +293,10 @@ class _Walk:
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _pairs(parts: list[Any]) -> Iterator[tuple[Any, Any]]:

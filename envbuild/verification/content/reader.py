@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
+from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
 from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import (
@@ -20,7 +21,7 @@ from envbuild.verification.content.canonical import (
     UnreadableError,
 )
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
-from envbuild.verification.content.database import read_database
+from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
@@ -30,13 +31,36 @@ from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
+_OF_LOGS = ("-wal", "-shm")
+"""Ends of the names that SQLite gives a database's write-ahead log, and its index."""
 _ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
 
 def read_file(path: Path, masks: Masks) -> Content | None:
-    """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened."""
+    """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened.
+
+    A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
+    """
     data = read_foreign(path, FILE)
-    return None if data is None else read(data, masks)
+    if data is None:
+        return None
+    if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
+        database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
+        if database is not None and _kind(database) == "database":
+            return _of_log(data, database, masks)
+    return read(data, masks)
+
+
+def _of_log(data: bytes, database: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        if is_log(data):
+            read_database(out, "", database, _nested(0), data)
+        else:
+            out.add("", "the index of a write-ahead log")
+    except UnreadableError:
+        return None
+    return out.result()
 
 
 def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:
@@ -120,6 +144,8 @@ def _kind(data: bytes) -> str:
         return "parquet"
     if data.startswith(ARROW + b"\0\0") and data.endswith(ARROW):
         return "arrow"
+    if data.startswith(NUMPY):
+        return "array"
     if data.startswith(MODEL):
         return "boosted model"
     if is_hash_file(data):
@@ -128,6 +154,8 @@ def _kind(data: bytes) -> str:
         return "profile"
     if is_event_file(data):
         return "events"
+    if is_safetensors(data):
+        return "safetensors"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -161,6 +189,10 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_profile(out, path, data)
     elif kind == "events":
         read_event_file(out, path, data)
+    elif kind == "array":
+        read_npy(out, path, data)
+    elif kind == "safetensors":
+        read_safetensors(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

@@ -14,6 +14,9 @@ MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
+_THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
+_ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
+"""Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
 _LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
 """Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
@@ -21,7 +24,13 @@ _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
 _CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
-_TIMES = re.compile(r"(?i)(?:time|date|stamp|created|started|modified|saved|(?:^|_)t[s0]?$|^t_start$|_at$)")
+_MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "SwapFree", "Active"))
+"""First lines of ``/proc/meminfo``."""
+_KILOBYTES = re.compile(r"\d+ kB")
+_BYTES = re.compile(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
+_TIMES = re.compile(
+    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|^t_start$|(?:^|_)at$)"
+)
 
 
 def number(out: Canonical, path: str, key: str, value: float, text: str, siblings: Iterable[str] = ()) -> None:
@@ -39,7 +48,9 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
-    if kind is not None and value >= 0:
+    if key.lower() in _THREADS and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
+        out.leave_out(path, text, "addresses")
+    elif kind is not None and value >= 0:
         out.leave_out(path, text, kind)
     elif key and names_moment(key) and out.is_moment(moment_of(value)):
         out.leave_out(path, text, "time")
@@ -54,12 +65,15 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
         return
     value = _LOGGED.sub(r".\1", common_host(value))
     kind = kind_of(key) if key else None
+    if key in _MEMINFO and _KILOBYTES.fullmatch(value):
+        kind = "memory"
     if key.lower() in _RUN and _DRAWN.fullmatch(value):
         out.leave_out(path, value, "identity")
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
     identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
-    if kind is not None and (identity or (kind == "time" and _CLOCK.fullmatch(value))):
+    measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
+    if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)
     else:
         for at, line in enumerate(value.split("\n")):

@@ -750,6 +750,26 @@ def test_dates_of_a_fixed_clock_are_those_of_datetime(tree: Tree) -> None:
     assert tree.execute(path).stdout != first
 
 
+ATTRIBUTES = """
+import logging, sys, time
+class Timer:
+    clock, text, wait, parts = time.perf_counter, time.strftime, time.sleep, time.gmtime
+timer = Timer()
+timer.wait(0)
+logging.basicConfig(format="%(asctime)s %(relativeCreated)d %(message)s", stream=sys.stdout, level="INFO")
+logging.info("%s %s %s", timer.clock(), timer.text("%Y"), timer.parts(0).tm_year)
+"""
+
+
+def test_functions_of_a_fixed_clock_are_no_methods(tree: Tree) -> None:
+    """They may be attributes of classes, as those of C may: ``logging.Formatter.converter``."""
+    path = script(tree, ATTRIBUTES)
+    first, second = (tree.execute(path, variables={"ENVBUILD_FIX": "clock"}) for _ in range(2))
+    assert first.stdout.endswith(" 2023 1970\n")
+    assert first.stdout == second.stdout
+    assert "Error" not in first.stderr
+
+
 MAPPED = """
 import os
 lines = open("/proc/self/maps").read().splitlines()

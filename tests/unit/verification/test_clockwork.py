@@ -318,3 +318,52 @@ def test_a_reading_of_a_clock_without_a_date_is_one() -> None:
     assert readings(5000.0, 5321.25) is None  # the machine is younger
     assert readings(None, 4321.25) is None
     assert readings(5000.0, -4.25) is None
+
+
+def log(line: Callable[[datetime, float, int], str], count: int = 4) -> list[Seen]:
+    """Return runs whose log has lines, each of a time, the milliseconds since the start, and its number."""
+
+    def program(clock: Clock) -> list[str]:
+        begin, found = clock(), []
+        for number in range(count):
+            clock.ns()
+            now = clock()
+            moment = datetime.fromtimestamp(now, timezone.utc)
+            found.append(line(moment, (now - begin) * 1000, number))
+        return found
+
+    return [
+        Seen(when=when, sources={"train.log": [(f"line {at}", text) for at, text in enumerate(texts, 1)]})  # type: ignore[arg-type]
+        for when, texts in runs(program)
+    ]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["%Y-%m-%d %H:%M:%S.%f", "[%d/%m/%y %H:%M:%S.%f]", "%m-%d-%y %H:%M:%S.%f", "%H:%M:%S.%f |", "%H:%M:%S"],
+)
+def test_milliseconds_behind_the_time_of_a_line(form: str) -> None:
+    """A number without name and unit is a measurement where it is the time that its line begins with, since a start."""
+    found = measured(log(lambda now, passed, number: f"{now:{form}} {passed:.0f} part {number} is done"))
+    assert found is not None
+    assert {each.kind for each in found} == {"date", "duration"}
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} {passed:.0f} part {number}", 2),
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} {passed * 3:.0f} part {number}", 4),
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} {passed if number != 2 else 2 * passed:.0f}", 4),
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} part {number} 0.5 {passed:.0f}", 4),
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} loss {passed:.0f}", 4),
+        (lambda now, passed, number: f"{passed:.0f} part {number}", 4),
+        (lambda now, passed, number: f"{now:%H:%M:%S.%f} -{passed:.0f} part {number}", 4),
+    ],
+    ids=("too few lines", "three times as much", "one line", "elsewhere", "a name", "no time", "negative"),
+)
+def test_a_number_that_does_not_go_with_the_time_is_a_result(
+    line: Callable[[datetime, float, int], str], count: int
+) -> None:
+    """Every line has to agree, three at least, and the number has to be right behind the time."""
+    assert measured(log(line, count)) is None

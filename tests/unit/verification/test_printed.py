@@ -85,6 +85,11 @@ MASKED = [
     ("memory", "max memory allocated: 512.3MiB", "max memory allocated: 516MiB"),
     # addresses and names of the moment
     ("addresses", "<__main__.Net object at 0x7f12ab34cd10>", "<__main__.Net object at 0x7f99ab34cd50>"),
+    (
+        "addresses",
+        "Thread 0x00007f3093cbf6c0 (most recent call first):",
+        "Thread 0x00007fa5fd9e66c0 (most recent call first):",
+    ),
     ("addresses", "listening on localhost:43215", "listening on localhost:40001"),
     ("names", "id 3f2b6a1e-1c2d-4000-8000-00000000000a", "id 9f2b6a1e-1c2d-4000-8000-00000000000b"),
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
@@ -95,6 +100,7 @@ MASKED = [
     ),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
+    ("names", "Process ID: 123, ready", "Process ID: 7, ready"),
     (
         "names",
         "USDT:2026-11-21 07:56:31 11548:11548 Handler.cpp:52] profiler_start",
@@ -399,6 +405,19 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
     )
     assert Masks(0.0).mask(run).text == run
+    assert Masks(0.0).with_files({run}, dict).mask(f"done: {run}").text == "done: ⟨name⟩"
+    assert (
+        Masks(0.0).with_files((), lambda: {"ab" * 32: "w.npy"}).mask("ab" * 32 + "  w.npy").text
+        == "⟨digest of w.npy⟩  w.npy"
+    )
+    assert Masks(0.0).with_files((), lambda: {"ab" * 32: "w.npy"}).mask("ac" * 32).text == "ac" * 32
+
+
+def test_times_of_day_can_be_left_alone() -> None:
+    """For experiments with clocks, which show what goes with them; durations and rates are masked all the same."""
+    line = "25/11/26 08:00:01.123 6 took 1.5 s"
+    assert Masks(0.0, moments=False).mask(line).text == "25/11/26 ⟨time⟩ 6 took ⟨time⟩"
+    assert Masks(0.0, moments=False, days=False).mask(line).text == "25/11/26 08:00:01.123 6 took ⟨time⟩"
 
 
 @pytest.mark.parametrize(
@@ -408,10 +427,35 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
         ("[7:140234567890123 Thread-1] done", "[7:⟨address⟩ Thread-1] done"),
         ("140234567890123.5", "140234567890123.5"),
         ("m/s=3.5", "m/s=3.5"),
+        (
+            '{"wps": "81920.1", "train_wall": "0.5", "wall": "1"}',
+            '{"wps": "⟨rate⟩", "train_wall": "⟨time⟩", "wall": "⟨time⟩"}',
+        ),
+        ("| loss 0.25 | ups 12.5 | wall 1", "| loss 0.25 | ups ⟨rate⟩ | wall ⟨time⟩"),
+        ("hits a wall 3 of 4", "hits a wall 3 of 4"),
+        ("\tPercent of CPU this job got: 126%", "\tPercent of CPU this job got: ⟨time⟩"),
+        ("\tMaximum resident set size (kbytes): 12345", "\tMaximum resident set size (kbytes): ⟨memory⟩"),
+        ("\tExit status: 3", "\tExit status: 3"),
+        (
+            "throughput per GPU (TFLOP/s/GPU): 369.1 | lm loss: 6.02E+00",
+            "throughput per GPU (TFLOP/s/GPU): ⟨rate⟩ | lm loss: 6.02E+00",
+        ),
+        ("reached 12.5 TFLOP/s, loss 0.25", "reached ⟨rate⟩, loss 0.25"),
+        ("the model has 4.1 GFLOPs", "the model has 4.1 GFLOPs"),
+        ("time per iteration (ms): 3.2 | scale: 1.0", "time per iteration (ms): ⟨time⟩ | scale: 1.0"),
+        ("loss (s): 0.25", "loss (s): 0.25"),
+        (
+            "Speed: 0.1ms preprocess, 1.4ms inference, 0.0ms loss, 0.4ms postprocess per image",
+            "Speed: ⟨time⟩ preprocess, ⟨time⟩ inference, ⟨time⟩ loss, ⟨time⟩ postprocess per image",
+        ),
+        ("after 12 steps the loss, 0.4s", "after 12 steps the loss, 0.4s"),
+        ("validation loss, 0.4s", "validation loss, 0.4s"),
+        ("error on the test set (ms): 0.25", "error on the test set (ms): 0.25"),
+        ("width (m): 0.25", "width (m): 0.25"),
     ],
 )
 def test_rates_and_threads(line: str, masked: str) -> None:
-    """Rates whose name ends in /s; numbers of threads, which are addresses."""
+    """Rates whose name ends in /s; times with their unit behind the name; numbers of threads, which are addresses."""
     assert Masks(0.0).mask(line).text == masked
 
 
@@ -443,6 +487,18 @@ ENDED = torch_table([("a", "1ms")]).partition(b"Self CPU time")[0] + b"\nloss 0.
 def behind(table: bytes, line: bytes) -> bytes:
     """Print a line of the program's own right behind a table."""
     return table.replace(b"\n\nloss 0.5", b"\n" + line + b"\n\nloss 0.5")
+
+
+def test_timers_of_megatron() -> None:
+    """The lines below the head of its timers are times; a line of another form ends them and counts."""
+    first = "(min, max) time across ranks (ms):\n    forward-backward ......: (1.23, 4.56)\n  loss: 0.25\n"
+    other = first.replace("1.23", "2.34")
+    masks = (Masks(0.0), Masks(0.0))
+    assert first_difference("stdout", first.encode(), other.encode(), masks, ordered=True) is None
+    other = first.replace("0.25", "0.26")
+    found = first_difference("stdout", first.encode(), other.encode(), masks, ordered=True)
+    assert found is not None
+    assert found.line == 3
 
 
 def test_tables_of_profilers_are_masked_as_a_whole() -> None:

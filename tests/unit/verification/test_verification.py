@@ -24,7 +24,7 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
-from envbuild.verification.calls import SQL_TIME, TIMEOUT, UNORDERED, Call, calls
+from envbuild.verification.calls import ISOLATED, OUT_OF_ORDER, PARTLY, SQL_TIME, TIMEOUT, UNORDERED, Call, calls
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Evidence, Operation
@@ -330,6 +330,18 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("run(4, return_as='generator_unordered')", Call(name=UNORDERED, line=1)),
         ("f().g()", Call(name=".g", line=1, bare=True)),
         ("id(x)", Call(name="id", line=1)),
+        ("import numpy as np\nnp.divide(a, b, where=b > 0)", Call(name=PARTLY, line=2)),
+        ("import numpy as np\nnp.divide(a, b, out=None, where=b > 0)", Call(name=PARTLY, line=2)),
+        ("import pyarrow.compute as pc\npc.random(4)", Call(name="pyarrow.compute.random", line=2)),
+        (
+            "import pyarrow.compute as pc\npc.random(4, initializer='system')",
+            Call(name="pyarrow.compute.random", line=2),
+        ),
+        ("DataLoader(data, num_workers=2, in_order=False)", Call(name=OUT_OF_ORDER, line=1)),
+        ("import sys\nrun([sys.executable, '-I', '-c', code])", Call(name=ISOLATED, line=2)),
+        ("run(['/usr/bin/python3.11', '-sE', 'x.py'])", Call(name=ISOLATED, line=1)),
+        ("system('python -I x.py')", Call(name=ISOLATED, line=1)),
+        ("import sys\nrun([sys.executable, 'x.py'], env={'PATH': path})", Call(name=ISOLATED, line=2)),
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
         ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1, seconds=3)),
         ("queue.get(timeout=x)", Call(name=TIMEOUT, line=1)),
@@ -341,6 +353,29 @@ def test_rounding_is_distinguished_from_other_numbers(
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
     """However it was imported, a call has the name that it has in its library; methods of values begin with a dot."""
     assert found in calls(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nnp.divide(a, b, out=c, where=b > 0)",
+        "import numpy as np\nnp.sum(a, where=b > 0)",
+        "frame.query(a, where=b)",
+        "import numpy as np\nnp.empty(3, dtype=object)",
+        "import numpy as np\nnp.empty(3, 'O')",
+        "import pyarrow.compute as pc\npc.random(4, initializer=7)",
+        "DataLoader(data, in_order=True)",
+        "import sys\nrun([sys.executable, 'x.py', '-I'])",
+        "import sys\nrun([sys.executable, '-c', '-I'])",
+        "run(['sed', '-E', 's/a/b/', 'x'])",
+        "import os, sys\nrun([sys.executable, 'x.py'], env={**os.environ, 'A': '1'})",
+        "import sys\nrun([sys.executable, 'x.py'], env={'PYTHONHASHSEED': '0'})",
+    ],
+)
+def test_what_repeats_is_no_cause(source: str) -> None:
+    """Arrays that are written, numbers with a seed, workers in order, Pythons that read their environment."""
+    names = {PARTLY, OUT_OF_ORDER, ISOLATED, "numpy.empty", "pyarrow.compute.random"}
+    assert names.isdisjoint(call.name for call in calls(source))
 
 
 def test_a_port_that_the_system_chooses_is_named_where_it_is_chosen() -> None:
