@@ -9,6 +9,7 @@ inodes that were not removed in the last minute or five, which costs the next co
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import shlex
@@ -16,7 +17,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from benchmarks import images
@@ -51,7 +51,7 @@ def cold(folder: Path) -> tuple[str, list[Case]]:
     """Nothing but wheels and .debs in the store, until TensorFlow for CPUs has been imported and told its version."""
     project, store = _filled(folder)
     return "cold: from the store's files to the first line of a program", [
-        *_engines(project, store, partial(_forget, folder, project)),
+        *_engines(project, store, functools.partial(_forget, folder, project)),
         _pip(),
         _uv(folder, project, store),
         _floor(folder, project, store),
@@ -64,7 +64,7 @@ def system(folder: Path) -> tuple[str, list[Case]]:
     _forget(folder, project)
     call(*_RUN, cwd=project, environment={**store, **_LOCAL})
     return "the same, its OS layer made", [
-        *_engines(project, store, partial(_forget, folder, project, system=True)),
+        *_engines(project, store, functools.partial(_forget, folder, project, system=True)),
         _pip(),
         _uv(folder, project, store),
     ]
@@ -174,6 +174,7 @@ def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) 
     ]
 
 
+@functools.cache
 def _pip() -> Case:
     """What most people do: pip in a Dockerfile, on a base that has Python and pip, and docker run."""
     shop = workshop(framework())
