@@ -1,5 +1,7 @@
 """Ubuntu 24.04 over an archive in Ubuntu's layout, made of Debian 13's packages; and a vendor's archive next to it.
 
+Ubuntu 22.04 and 26.04 likewise, of Debian 12's and 13's.
+
 The real archive is not asked: it cannot be reached from every machine. Python is a standalone build, since Debian has
 no 3.12.
 """
@@ -63,7 +65,7 @@ def _deb(package: locks.OsPackage) -> Path:
     return shared_store().path(package.sha256)
 
 
-def _write_archive(root: Path, system: locks.Os) -> None:
+def _write_archive(root: Path, system: locks.Os, codename: str = "noble") -> None:
     """Write Ubuntu's suites: tzdata is a phased update, tzdata-legacy in universe, and bash has an older entry too."""
     entries = {
         package.name: pool_entry(
@@ -76,15 +78,17 @@ def _write_archive(root: Path, system: locks.Os) -> None:
         for package in system.packages
     }
     updated = entries.pop("tzdata")
-    (legacy,) = (package for package in system.packages if package.name == "tzdata-legacy")
     main = [text for name, text in entries.items() if name not in UNIVERSE]
     suites = {
-        "": {"main": [*main, stanza("tzdata", "2000a-1", architecture="all")], "universe": [entries[legacy.name]]},
+        "": {
+            "main": [*main, stanza("tzdata", "2000a-1", architecture="all")],
+            "universe": [entries[name] for name in UNIVERSE if name in entries],
+        },
         "-updates": {"main": [updated]},
         "-security": {"multiverse": [stanza("secret-driver")]},
     }
     suites[""]["multiverse"] = [stanza("unrar")]
-    write_ubuntu(root, "noble", suites)
+    write_ubuntu(root, codename, suites)
 
 
 def _write_vendor(root: Path) -> None:
@@ -175,6 +179,36 @@ def test_the_image_runs(case: Case) -> None:
         "merged": True,
         "ffi": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("release", "codename", "debian", "platform"),
+    [("ubuntu-22.04", "jammy", "debian-12", "2_35"), ("ubuntu-26.04", "resolute", "debian-13", "2_42")],
+)
+def test_other_releases_lock_build_and_run(
+    case: Case, tmp_path: Path, release: str, codename: str, debian: str, platform: str
+) -> None:
+    """Their suites are asked, their C library's level is the wheels', and the image runs."""
+    wanted = WANTED if debian == "debian-13" else tuple(name for name in WANTED if name not in UNIVERSE)
+    system = real_os(debian, *wanted)
+    _write_archive(tmp_path / "mirror", system, codename)
+    project = Project(folder=tmp_path / "project", store=tmp_path / "store", environ=dict(case.project.environ))
+    project.write(
+        "spec.yaml",
+        f"name: {codename}\npython: '3.11'\npackages: [libffi8]\nos:\n  release: {release}\n"
+        f"  mirror: file://{tmp_path}/mirror/ubuntu\n",
+    )
+    project.write("train.py", "import ctypes, ssl\nprint('runs', ctypes.CDLL(None).getpid() > 0)\n")
+    project.must("lock")
+    lock = locks.load(project.folder / f"pylock.{codename}.toml")
+    assert {package.name for package in lock.os.packages} == {package.name for package in system.packages}
+    assert [suite.name for suite in lock.os.suites] == [codename, f"{codename}-updates", f"{codename}-security"]
+    assert lock.python.platform == f"manylinux_{platform}_x86_64"
+    try:
+        project.must("build")
+        assert project.must("run", "train.py").out.splitlines()[-1] == "runs True"
+    finally:
+        forget_images(f"envbuild/{codename}")
 
 
 def test_another_key_makes_the_lock_stale(case: Case) -> None:
