@@ -41,8 +41,9 @@ class Case:
 class Figure:
     """What was measured: seconds of each run in order, peak memory of the largest process in MB, and a remark.
 
-    ``written_mb`` is what the process and its children gave the disk to write in one run, at most, temporary files
-    included (getrusage(2), ``ru_oublock``). What a daemon writes for them is not in it.
+    ``written_mb`` is what the process and its children gave the disk to write in one run, at most: pages that they
+    wrote to, without those of files that they removed before the disk had them (proc_pid_io(5), ``write_bytes`` less
+    ``cancelled_write_bytes``). What a daemon writes for them is not in it.
     """
 
     name: str
@@ -66,6 +67,7 @@ def run_case(case: Case) -> tuple[float, float, float]:
     case.prepare()
     environment = {**os.environ, **case.environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # every start but the first finds compiled modules
+    before = _written()
     began = time.perf_counter()
     process = subprocess.Popen(
         list(case.command),
@@ -83,7 +85,13 @@ def run_case(case: Case) -> tuple[float, float, float]:
         raise RuntimeError(f"{case.name} failed:\n{output.decode(errors='replace')[-3000:]}")
     if case.cpu:
         seconds = usage.ru_utime + usage.ru_stime
-    return seconds, usage.ru_maxrss / 1000, usage.ru_oublock * 512 / 1e6
+    return seconds, usage.ru_maxrss / 1000, (_written() - before) / 1e6
+
+
+def _written() -> int:
+    """Return the bytes that this process and the children it has waited for gave the disk."""
+    found = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(found["write_bytes"]) - int(found["cancelled_write_bytes"])
 
 
 def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
