@@ -509,6 +509,8 @@ _TOKENS = re.compile(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.es
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
+_STAMP = re.compile(r"\[?(?:\d[\d/.-]*[ T])?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: [AP]M)?\]?(?= )")
+"""The time in front of a line of a log."""
 _RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
 _TIMED = r"\d+\.\d{3}"
 _REPORTS = (
@@ -563,6 +565,7 @@ class _Reports:
         self._rows: re.Pattern[str] | None = None
         self._within = False
         self._held: Shown | None = None
+        self._stamp = ""
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -591,12 +594,28 @@ class _Reports:
         self._held = None
 
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
-        masked = self._masks.mask(shown.common)
+        masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked("⟨profile⟩", frozenset(["times"]))
         elif shown.kinds:
             masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed)
         return shown.text, masked
+
+    def _stamped(self, line: str) -> str:
+        """Return a line with its time where blanks say that it is that of the line before.
+
+        rich leaves a time out that it would write twice (``_log_render.py``, ``omit_repeated_times``), which depends on
+        when the second ended.
+        """
+        if (found := _STAMP.match(line)) is not None:
+            self._stamp = found[0]
+            return line
+        width = len(self._stamp)
+        if width and line.startswith(" " * (width + 1)) and line[width + 1 : width + 2] not in ("", " "):
+            return f"{self._stamp}{line[width:]}"
+        if not line.startswith(" "):  # not the rest of a message either
+            self._stamp = ""
+        return line
 
 
 class _Screen:

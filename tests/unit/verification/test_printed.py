@@ -195,6 +195,27 @@ def test_what_is_masked_stays_visible_as_its_kind() -> None:
     assert MASKS.mask("loss 0.5").kinds == frozenset()
 
 
+def test_a_time_that_is_left_out_is_that_of_the_line_before() -> None:
+    """rich writes blanks for a time that it has just written; what else begins with blanks is compared as it is."""
+    log = (
+        "[05:16:03] INFO     epoch 1 loss 0.25      train.py:7\n"
+        "                    weights kept           train.py:9\n"
+        "{0} INFO     epoch 2 loss 0.2{1}      train.py:7\n"
+        "[11/21/26 05:16:04] step 1\n"
+        "{2} step 2\n"
+    )
+    one = log.format("[05:16:03]", 1, "[11/21/26 05:16:05]").encode()
+    other = log.format(" " * 10, 1, " " * 19).encode()
+    assert first_difference("stderr", one, other, (MASKS, MASKS), ordered=True) is None
+    assert digest(one).result() == digest(other).result()
+    worse = log.format(" " * 10, 2, " " * 19).encode()
+    assert first_difference("stderr", one, worse, (MASKS, MASKS), ordered=True) is not None
+    head = b"[05:16:03] INFO a\n"
+    for line in (b"            INFO b\n", b"         INFO b\n", b"loss 0.5\n           INFO b\n"):
+        found = first_difference("stderr", head + b"[05:16:03] INFO b\n", head + line, (MASKS, MASKS), ordered=True)
+        assert found is not None, line
+
+
 def digest(*chunks: bytes) -> PrintedDigest:
     """What is known of a stream that came in these pieces."""
     found = PrintedDigest(MASKS)
