@@ -1,7 +1,8 @@
 """Tables that programs print and write for people: a column with the name of a measurement is one in each of its rows.
 
 Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable`` and rich
-(cells between bars), and those whose rules are dashes above each column, such as skorch's.
+(cells between bars), and those whose rules are dashes above each column, such as skorch's. Further, without rules,
+frames as pandas prints them: names and values end at the same places, behind an index that has no name.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ class _Columns:
         kinds: by the place of a cell, the kind of measurement.
         spans: first and last place of each column in the rules; empty if bars are between cells.
         bars: how the bars of each row are: as ``_bars`` returns it for the head.
+        ends: where each column ends, the index first, where neither bars nor rules do; else empty.
     """
 
     count: int
     kinds: dict[int, str]
     spans: tuple[tuple[int, int], ...] = ()
     bars: tuple[object, ...] = ()
+    ends: tuple[int, ...] = ()
 
 
 class Tables:
@@ -84,7 +87,9 @@ class Tables:
             self._columns = _columns(held[-1], row)
             if self._columns is not None:
                 self._held = []
-                yield from (Shown(each, _squeezed(each)) for each in (*held, row))
+                yield from (Shown(each, _squeezed(each)) for each in held)
+                first = _row(row, self._columns) if self._columns.ends else None
+                yield first or Shown(row, _squeezed(row))
                 return
             if len(held) == 1 and _is_rule(held[0]) and _is_head(row):
                 held.append(row)
@@ -129,13 +134,45 @@ def _columns(head: str, rule: str) -> _Columns | None:
         spans: tuple[tuple[int, int], ...] = ()
     else:
         if _DASHES.fullmatch(rule) is None:
-            return None
+            return _frame(head, rule)
         spans = tuple(found.span() for found in _DASH.finditer(rule))
         names = [head[start:end] for start, end in spans]
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
             return None  # words between the columns
     kinds = {at: kind for at, name in enumerate(names) if (kind := _kind(name))}
     return _Columns(len(names), kinds, spans, _bars(head)) if kinds else None
+
+
+def _frame(head: str, row: str) -> _Columns | None:
+    """Return how a frame of pandas is cut, by its head and its first row; None if they are no such lines."""
+    names = list(re.finditer(r"\S+", head))
+    if not head.startswith(" "):
+        return None
+    index = re.match(r"\S+ ", row)
+    if index is None or index.end() > names[0].start() + len(names[0][0]):
+        return None
+    ends = (index.end() - 1, *(name.end() for name in names))
+    kinds = {at: kind for at, name in enumerate(names, 1) if (kind := _kind(name[0]))}
+    if not kinds or not _cut(row, ends):
+        return None
+    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends)
+
+
+def _cut(row: str, ends: Sequence[int]) -> list[str]:
+    """Return a row's index and what ends where its columns do; empty if something ends elsewhere."""
+    if len(row) != ends[-1]:
+        return []
+    index = re.match(r"\S+ ", row)
+    if index is None or index.end() >= ends[1]:
+        return []
+    cells, begin = [index[0]], index.end() - 1
+    for end in ends[1:]:
+        cell = row[begin:end]
+        if not cell.startswith(" ") or cell.endswith(" ") or "  " in cell.strip():
+            return []
+        cells.append(cell)
+        begin = end
+    return cells
 
 
 def _bars(row: str) -> tuple[object, ...]:
@@ -153,9 +190,14 @@ def _row(row: str, columns: _Columns) -> Shown | None:
     """Return a row of a table with marks for its measurements; None if it is no row of it."""
     if len(row) > _LONGEST:
         return None
-    if _is_rule(row) or _DASHES.fullmatch(row):
+    if not columns.ends and (_is_rule(row) or _DASHES.fullmatch(row)):
         return Shown(row, _squeezed(row))
-    cells = [row[start:end] for start, end in columns.spans] if columns.spans else _cells(row)
+    if columns.ends:
+        cells = _cut(row, columns.ends)
+    elif columns.spans:
+        cells = [row[start:end] for start, end in columns.spans]
+    else:
+        cells = _cells(row)
     if len(cells) != columns.count or _bars(row) != columns.bars:
         return None
     if columns.spans and [cell.strip() for cell in cells] != row.split():

@@ -216,6 +216,55 @@ def test_a_time_that_is_left_out_is_that_of_the_line_before() -> None:
         assert found is not None, line
 
 
+FRAME = """\
+   epoch      loss  epoch_seconds  rows_per_second                         at
+0      0  0.396900         0.0123    406504.065041 2026-11-21 05:16:03.123456
+1      1  0.321489         0.0246    203252.032520 2026-11-21 05:16:04.123456
+           loss  epoch_seconds
+count  2.000000        2.00000
+mean   0.359195        0.01845
+"""
+SLOWER = """\
+   epoch      loss  epoch_seconds  rows_per_second                         at
+0      0  0.396900        0.21279     23497.344800 2026-11-21 05:16:03.123456
+1      1  0.321489        0.42558     11748.672400 2026-11-21 05:16:20.423456
+           loss  epoch_seconds
+count  2.000000       2.000000
+mean   0.359195       0.319185
+"""
+
+
+def test_frames_of_pandas_are_tables() -> None:
+    """Columns with the name of a measurement are masked in what ``print(frame)`` writes; other cells are compared."""
+    one, other = FRAME.encode(), SLOWER.encode()
+    assert digest(one).result() == digest(other).result()
+    assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is None
+    for old, new in (
+        (b"0.396900", b"0.396901"),
+        (b"count  2", b"count  3"),
+        (b"1      1", b"1      2"),
+        (b"loss ", b"lost "),
+    ):
+        assert first_difference("stdout", one, other.replace(old, new, 1), (MASKS, MASKS), ordered=True) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "   epoch  seconds\n0      1   {0}.25 behind\n",
+        "epoch  seconds\n    1     {0}.25\n",
+        "   epoch  seconds\n0      1   {0}.25 \n",
+        "   epoch  seconds\n0      1  {0}.250 4\n",
+        "   epoch  seconds\n  the mean   is {0}.2\n",
+        "   epoch  loss\n0      1  {0}.25\n",
+    ],
+)
+def test_what_is_no_frame_is_compared(text: str) -> None:
+    """Values that end elsewhere, an index that is missing, further words, and columns of results."""
+    one, other = text.format(1).encode(), text.format(2).encode()
+    assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is not None
+
+
 def digest(*chunks: bytes) -> PrintedDigest:
     """What is known of a stream that came in these pieces."""
     found = PrintedDigest(MASKS)
