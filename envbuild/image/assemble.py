@@ -52,6 +52,8 @@ _THREADS = 3
 _INPUTS = "inputs.tar"
 _COMPILING = 384 << 20
 """Bytes of an interpreter (80 MB) and of the modules of all wheels (50 MB with TensorFlow), with room for more."""
+_MANY = 1 << 30
+"""Packed bytes of wheels that take longer to unpack than all else takes."""
 _END = 2 * BLOCK
 """Bytes of a tar's end."""
 
@@ -256,7 +258,7 @@ class _Assembly:
 
         They wait for the inputs of a compile step on this machine: one wheel's modules are compiled by one process,
         which takes as long as all wheels do, and what packs its inputs would compete with three threads for the
-        interpreter.
+        interpreter. Many gigabytes of wheels, as CUDA's, take longest and wait for nothing.
         """
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         specs = [spec for spec in specs if spec.key not in self.blobs]
@@ -268,7 +270,8 @@ class _Assembly:
         left = list(specs)
 
         def one(spec: LayerSpec) -> None:
-            self.inputs_ready.wait()
+            if size < _MANY:
+                self.inputs_ready.wait()
             try:
                 self._make(spec, lambda target: self._pack_wheels(spec, self._files(spec.wheels), target, advance))
             except ChangedFilesError as error:

@@ -242,14 +242,19 @@ class _Place:
         yield FinishedTree(root=self.folder, entries=iter(found))
 
 
-def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this machine the OS layer's seed and what is compiled are packed before any wheel; the image is equal."""
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool) -> None:
+    """On this machine the OS layer's seed and what is compiled are packed before any wheel; the image is equal.
+
+    Of wheels that are more work than all else, each begins at once.
+    """
     events: list[str] = []
-    filled = threading.Event()
+    filled, begun = threading.Event(), threading.Event()
     wheels, sources = module.pack_wheels, module.pack_sources
 
     def pack_wheels(*arguments: Any, **named: Any) -> Any:
         events.append("wheel")
+        begun.set()
         return wheels(*arguments, **named)
 
     def pack_sources(*arguments: Any) -> None:
@@ -257,17 +262,21 @@ def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytes
         events.append("modules")
 
     def build_os(path: Path, stream: BinaryIO | None) -> Layer:
+        assert not many or begun.wait(60)
         events.append("seed")
         filled.set()
         return write_os_layer(path, stream)
 
     monkeypatch.setattr(module, "pack_wheels", pack_wheels)
     monkeypatch.setattr(module, "pack_sources", pack_sources)
+    if many:
+        monkeypatch.setattr(module, "_MANY", 0)
     interpreter = Interpreter(key="a" * 64, write=Path.touch, fill=lambda output: None)
     place = _Place(tmp_path / "place")
     built, steps = build(tmp_path, build_os=build_os, interpreter=interpreter, place=lambda: place, configuring=filled)
-    assert events[:2] == ["seed", "modules"]
-    assert events[2:] == ["wheel"] * 2
+    assert sorted(events) == ["modules", "seed", "wheel", "wheel"]
+    assert events.index("seed") < events.index("modules")
+    assert events[0] == "wheel" if many else events[2:] == ["wheel", "wheel"]
     assert steps.steps == []
     assert built.image.config == build(tmp_path / "other")[0].image.config
 
