@@ -23,13 +23,16 @@ _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-
 _TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
-_RATES = _words("fps sps wps ups throughput")
+_RATES = _words("fps sps wps throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
 )
-_NUMBERED = _words("steps iterations iters epochs rounds generations episodes samples tokens batches updates frames")
-"""What is counted: ``steps_elapsed`` is no time."""
+NUMBERED = _words(
+    "steps iterations iters epochs rounds generations episodes samples tokens batches updates frames turns moves ticks "
+    "games days weeks months years"
+)
+"""What is counted: ``steps_elapsed`` is no time, and days that have elapsed are those of a simulation."""
 _BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
 """Of a program: ``time_since_start``; the time since a diagnosis is data."""
 _LOAD = (["load", "average"], ["load", "avg"], ["loadavg"])
@@ -80,7 +83,7 @@ def kind_of(name: str) -> Kind | None:
         return None
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
-    if last == "elapsed" and before in _NUMBERED:
+    if last == "elapsed" and before in NUMBERED:
         return None
     if before == "since" and last in _BEGINNINGS and kind_of(" ".join(words[:-2])) == "time":
         return "time"
@@ -119,7 +122,7 @@ _CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d|\. ")
 _ASSIGNED = re.compile(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _PARTS_OF_LINES = re.compile(r"[,;|(){}\t]|\. ")
-_SAID = _TIME | _RATES | _MEMORY | _words("took takes latency eta remaining left speed rate in after per ram wall")
+_SAID = _TIME | _RATES | _MEMORY | _words("ups took takes latency eta remaining left speed rate in after per ram wall")
 """Words of measurements anywhere in a clause."""
 _RESULTS = frozenset(name for name in _NAMES.replace("(?:es)?", "").split("|") if name.isalpha())
 _WORKING = re.compile(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)

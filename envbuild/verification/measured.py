@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from envbuild.verification.clockwork import Setting, When
 from envbuild.verification.judge import Measured
@@ -47,11 +48,11 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | N
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     found: list[Measured] = []
-    beside: dict[str, bool] = {}
+    next_to_time = cache(partial(_go_with_time, runs))
     for source, name, values, header in _places(runs):
         pieces = _of_place(source, name, values, header)
-        if pieces is None and beside.setdefault(source, _go_with_time(runs, source)):
-            pieces = _of_place(source, name, values, header, beside=True)
+        if pieces is None and next_to_time(source):
+            pieces = _of_place(source, name, values, header, next_to_time=True)
         if pieces is None:
             return None
         found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
@@ -130,14 +131,14 @@ def _tensors(places: Sequence[Place]) -> dict[str, str]:
 
 
 def _of_place(
-    source: str, name: str, values: _Values, header: Header | None, *, beside: bool = False
+    source: str, name: str, values: _Values, header: Header | None, *, next_to_time: bool = False
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header, beside=beside)
+        return of_texts(texts, name, header, next_to_time=next_to_time)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

@@ -23,7 +23,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import assigns_result, assigns_unknown, is_result
+from envbuild.record.measurements import NUMBERED, assigns_result, assigns_unknown, is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -47,7 +47,7 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|wps|ups|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
 _OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock|train_wall)(?:_(?:s|sec|ms))?"
@@ -217,7 +217,7 @@ class Masks:
                 return found[0]
         if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and _names_result(found):
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
-        if _is_row(found):
+        if _is_row(found) or _counts(found):
             return found[0]
         kinds.add(rule.kind)
         if rule.kind in _MEASURED and rule.moment is None:
@@ -239,6 +239,12 @@ def _is_row(found: re.Match[str]) -> bool:
     """Whether a number with separators between thousands may as well be two columns, such as ``17,250ms``."""
     before = found.string[found.start() - 1 : found.start()]
     return "," in found[0] and " " not in found[0] and before in ("", ",", ";", "\t")
+
+
+def _counts(found: re.Match[str]) -> bool:
+    """Whether what is named counts something: ``steps_elapsed: 12``."""
+    name = found.groupdict().get("keep") or ""
+    return _ELAPSED.search(found.string[max(0, found.start() - _NAME) : found.start()] + name) is not None
 
 
 def _names_result(found: re.Match[str]) -> bool:
@@ -403,7 +409,7 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps wps ups throughput per_sec /s",
+        "sps fps wps throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
@@ -424,7 +430,14 @@ _TABLE = (
         rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
-    _rule("times", "time", "wall", rf"""(?P<keep>(?:\|\s|['"])wall(?:['"]:\s['"]?|\s)){_NUMBER}"""),  # fairseq's
+    # fairseq's: `ups` and `wall` by themselves may be anything.
+    _rule("rates", "rate", "ups", rf"""(?P<keep>\bwps{_GAP}⟨rate⟩['"]?\s*[|,]\s*['"]?ups{_GAP}){_NUMBER}"""),
+    _rule(
+        "times",
+        "time",
+        "train_wall",
+        rf"""(?P<keep>\btrain_wall{_GAP}{_NUMBER}\b.*?(?:\|\s|['"])wall(?:['"]:\s['"]?|\s)){_NUMBER}""",
+    ),
     # What GNU time prints with -v.
     _rule("times", "time", "percent", rf"(?P<keep>^\s*Percent of CPU this job got: ){_NUMBER}%$"),
     _rule(
@@ -499,6 +512,8 @@ def _may_match(line: str) -> tuple[int, ...]:
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """No text that a program prints holds these: such lines are compared as they are."""
 _SPACES = re.compile(r" {2,}")
+_ELAPSED = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
+"""A name of what is counted, up to its number."""
 _DIGIT = re.compile(r"\d|\?")
 _MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""

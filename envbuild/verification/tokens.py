@@ -82,7 +82,7 @@ def of_texts(
     header: Header | None = None,
     *,
     named: bool = False,
-    beside: bool = False,
+    next_to_time: bool = False,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -91,7 +91,7 @@ def of_texts(
         name: of the place; empty if it has none of its own.
         header: the names of the columns, if the texts are lines of a table.
         named: something else says that durations may be here.
-        beside: the number right behind the time that lines begin with goes with it (``goes_with_time``).
+        next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -105,7 +105,7 @@ def of_texts(
         if names_no_time(before if before.strip(" \t'\"[(") else f"{name} "):
             return None
         kind = _of_tokens(tokens)
-        aside = beside and kind == "duration" and _beside_time(split[0][2], texts[0][1]) == at
+        aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         if kind is None or not (named or aside or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header)):
             return None
         found.append(Piece(where="", kind=kind))
@@ -132,7 +132,7 @@ def goes_with_time(lines: Sequence[str]) -> bool:
     found: list[tuple[Number, Number]] = []
     for line in lines:
         _, tokens = _split(line)
-        at = _beside_time(tokens, line)
+        at = _next_to_time(tokens, line)
         if at is None:
             continue
         time = _seconds(tokens[at - 1])
@@ -150,7 +150,7 @@ def _passed_alike(one: tuple[Number, Number], other: tuple[Number, Number], unit
     return abs(other[1].value - one[1].value - by_time) <= off
 
 
-def _beside_time(tokens: Sequence[_Token], line: str) -> int | None:
+def _next_to_time(tokens: Sequence[_Token], line: str) -> int | None:
     """Return the place of the number right behind the time that a line begins with; None if there is none."""
     if len(tokens) < 2 or tokens[0].kind not in ("iso", "packed", "ctime", "mail", "short", "clock"):
         return None

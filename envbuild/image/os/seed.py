@@ -29,7 +29,7 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os import bootstrap
 from envbuild.image.os.deb import Deb, open_deb
 from envbuild.image.os.normalise import add_constants
-from envbuild.image.os.tree import Members, Tree
+from envbuild.image.os.tree import Members, Slice, Tree
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter
 from envbuild.lockfile.model import Os, OsPackage
 
@@ -331,36 +331,29 @@ def _unpack_package(source: Source, path: Path) -> BinaryIO:
         output.write(_head(source, control, size))
     path.chmod(0o644)  # whatever the umask is: dpkg is somebody else
     _KEPT[_state(source)] = path, offset, size
-    return cast(BinaryIO, _Slice(path, offset, size))
+    return cast(BinaryIO, _Part(path, offset, size))
 
 
 def _kept(source: Source) -> BinaryIO | None:
     """Open a package's data archive where it is uncompressed; None where it is not, or not any more."""
     try:
-        return cast(BinaryIO, _Slice(*_KEPT[_state(source)]))
+        return cast(BinaryIO, _Part(*_KEPT[_state(source)]))
     except (KeyError, OSError):
         return None
 
 
-class _Slice:
-    """Reads a part of a file."""
+class _Part(Slice):
+    """Reads a part of a file that nobody else reads; closed by its context."""
 
     def __init__(self, path: Path, offset: int, size: int) -> None:
-        self._stream = path.open("rb")
-        self._stream.seek(offset)
-        self._left = size
+        self._own = path.open("rb")
+        super().__init__(self._own, offset, size)
 
-    def __enter__(self) -> _Slice:
+    def __enter__(self) -> _Part:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.close()
-
-    def read(self, amount: int) -> bytes:
-        """Return up to ``amount`` bytes; empty at the end of the part."""
-        chunk = self._stream.read(min(amount, self._left))
-        self._left -= len(chunk)
-        return chunk
+        self._own.close()
 
 
 def _check(source: Source) -> None:

@@ -92,7 +92,7 @@ class Tree:
         if entry.size <= _CHUNK:
             self._spool.seek(offset)
             return self._spool.read(entry.size)
-        return cast(BinaryIO, _Slice(self._spool, offset, entry.size))
+        return cast(BinaryIO, Slice(self._spool, offset, entry.size))
 
     def _canonical_links(self) -> tuple[dict[str, Entry], dict[str, str]]:
         """Return the entries with hard links turned so that they name an earlier path, and where contents come from."""
@@ -175,8 +175,8 @@ class Members:
             self.add(Entry(path=above, kind="dir", mode=0o755))
 
 
-class _Slice:
-    """Reads a part of a file that others read too."""
+class Slice:
+    """Reads a part of a file that others may read too."""
 
     def __init__(self, stream: BinaryIO, offset: int, size: int) -> None:
         self._stream = stream

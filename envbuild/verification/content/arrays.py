@@ -68,7 +68,8 @@ def read_safetensors(out: Canonical, path: str, data: bytes, nested: Nested) -> 
         tensors = {str(name): (each["dtype"], each["shape"], *each["data_offsets"]) for name, each in header.items()}
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableError(f"a damaged header of safetensors: {error}") from None
-    if not isinstance(notes, dict) or not all(type(at) is int for each in tensors.values() for at in each[2:]):
+    sound = all(len(each) == 4 and type(each[2]) is type(each[3]) is int for each in tensors.values())
+    if not isinstance(notes, dict) or not sound:
         raise UnreadableError("a damaged header of safetensors")
     body = data[8 + length :]
     for name, text in sorted(notes.items()):
@@ -102,7 +103,7 @@ def read_npy(out: Canonical, path: str, data: bytes) -> None:
     out.add(path, head)
     width = sum(field.size for field in fields)
     table = memoryview(data)[start:]
-    if rows * len(fields) > _CELLS or len(table) != rows * width:
+    if not width or rows * len(fields) > _CELLS or len(table) != rows * width:
         raise UnreadableError("an array of another size")
     for field in fields:
         cells = [bytes(table[at + field.at : at + field.at + field.size]) for at in range(0, rows * width, width)]
@@ -138,7 +139,7 @@ def _layout(data: bytes) -> tuple[list[_Field], int, int, str]:
         header = ast.literal_eval(data[8 + width : start].decode("latin1" if width == 2 else "utf-8").strip())
         kinds, shape = header["descr"], tuple(map(int, header["shape"]))
         fields = list(_fields(kinds if isinstance(kinds, list) else [("", kinds)]))
-    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, KeyError, IndexError, TypeError, MemoryError, RecursionError):
         raise UnreadableError("an array of a type that is not read by its fields") from None
     if not isinstance(kinds, list) and not any(field.unit for field in fields):
         raise UnreadableError("a plain array")

@@ -48,6 +48,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
+    if kind is None and key == "ups" and "wps" in siblings:  # fairseq's updates per second; elsewhere votes
+        kind = "rate"
     if key.lower() in _THREADS and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:

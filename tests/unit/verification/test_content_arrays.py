@@ -177,3 +177,37 @@ def test_a_log_without_its_database_counts_by_its_bytes(tmp_path: Path) -> None:
     assert logs(tmp_path / "a", "runs.db-shm") is None
     (tmp_path / "a" / "runs.db").touch()
     assert logs(tmp_path / "a", "runs.db-wal") is None
+
+
+def headed(header: object, body: bytes = b"") -> bytes:
+    """Make a file of safetensors with any header."""
+    head = json.dumps(header).encode()
+    return struct.pack("<Q", len(head)) + head + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        array([("a", "|V0")], [b""] * 3),
+        array([("a", "|S0"), ("b", "|S0")], [b""] * 3),
+        array([("a", "<")], [b"x"]),
+        array([("a", "")], [b"x"]),
+        array("", [b"x"]),
+        array([("a", "<f8")], [], "(-1,)"),
+        array([], [b"x"]),
+        headed({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 8]}}, bytes(4)),
+        headed({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}, bytes(4)),
+        headed({"a": {"dtype": "F32", "shape": [1], "data_offsets": [True, 4]}}, bytes(4)),
+    ],
+)
+def test_a_damaged_header_is_no_error(data: bytes) -> None:
+    """Such a file is compared by its bytes: a program may leave anything."""
+    assert read(data, MASKS) is None
+
+
+def test_updates_per_second_have_words_next_to_them() -> None:
+    """``ups`` is fairseq's rate only where its ``wps`` is; elsewhere it may be votes."""
+    one, two = (json.dumps({"wps": 3.5, "ups": number}).encode() for number in (1, 2))
+    assert compared(one, two).same
+    one, two = (json.dumps({"ups": number, "downs": 3}).encode() for number in (1, 2))
+    assert not compared(one, two).same
