@@ -26,7 +26,15 @@ def read_npz(archive: Archive, contents: Contents) -> None:
 
 
 def read_npy(view: memoryview, contents: Contents, name: str = "array") -> None:
-    """Add one array."""
+    """Add all arrays of a file: ``numpy.save`` into an open file puts one behind the other; nothing else may follow."""
+    read, number = _read_one(view, contents, name), 1
+    while read < len(view):
+        read += _read_one(view[read:], contents, f"{name}[{number}]")
+        number += 1
+
+
+def _read_one(view: memoryview, contents: Contents, name: str) -> int:
+    """Add the array that a view begins with; returns its bytes."""
     if bytes(view[:6]) != MAGIC or len(view) < 12 or view[6] not in (1, 2, 3):
         raise UnreadableError(f"{name} is no array of a known version of NumPy's format")
     width = 2 if view[6] == 1 else 4
@@ -46,6 +54,7 @@ def read_npy(view: memoryview, contents: Contents, name: str = "array") -> None:
         raise UnreadableError(f"{name} has {len(data)} bytes of values, {size} by its shape")
     strides = tuple(reversed(row_major(shape[::-1]))) if order else row_major(shape)
     contents.add(name, dtype, shape, gathered(data, itemsize, 0, shape, strides, contents.numpy), size)
+    return start + size
 
 
 def type_of(descr: Any, depth: int = 8) -> tuple[str, int]:

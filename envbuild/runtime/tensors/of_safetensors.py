@@ -31,7 +31,7 @@ def read(view: memoryview, contents: Contents) -> None:
     if length > HEADER:
         raise UnreadableError(f"a header of {length} bytes, more than {HEADER}")
     try:
-        header = json.loads(bytes(view[8 : 8 + length]))
+        header = json.loads(bytes(view[8 : 8 + length]), object_pairs_hook=_once)
         metadata = header.pop("__metadata__", {})
     except (ValueError, AttributeError, RecursionError):
         raise UnreadableError("a damaged header") from None
@@ -39,6 +39,20 @@ def read(view: memoryview, contents: Contents) -> None:
     data = view[8 + length :]
     for name, entry in header.items():
         _add(contents, name, entry, data)
+    at = 0
+    for start, end in sorted(tuple(entry["data_offsets"]) for entry in header.values()):
+        if start != at:
+            raise UnreadableError("bytes that belong to no tensor, or to two")
+        at = end
+    if at != len(data):
+        raise UnreadableError("bytes behind the last tensor")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice")
+    return found
 
 
 def _add(contents: Contents, name: str, entry: Any, data: memoryview) -> None:

@@ -462,3 +462,25 @@ def test_a_type_that_numpy_does_not_know_is_not_measured(tmp_path: Path) -> None
     found = reader.read_file(str(path), 1 << 20, {"numpy": SimpleNamespace(dtype=known)})
     assert found["tensors"]["array"]["dtype"] == "int56"
     assert "low" not in found["tensors"]["array"]
+
+
+def test_arrays_behind_each_other_all_count(read: Read) -> None:
+    """``numpy.save`` into an open file adds an array; bytes that are none belong to no tensor, so nothing is claimed."""
+    one, two, other = (npy("<f4", (1,), values) for values in (b"1234", b"5678", b"5679"))
+    assert read(one + two)["tensors"].keys() == {"array", "array[1]"}
+    assert contents_of(read, one + two) != contents_of(read, one + other)
+    assert contents_of(read, one + two) != contents_of(read, one)
+    assert "unread" in read(one + b"x")
+    assert "unread" in read(zipped({"a.npy": one + b"x"}))
+
+
+def test_every_byte_of_safetensors_belongs_to_a_tensor(read: Read) -> None:
+    """Holes, bytes behind the last tensor and a name that comes twice are read by nobody."""
+    whole = safetensors({"a": ("I8", (1,), b"a"), "b": ("I8", (1,), b"b")})
+    assert "unread" not in read(whole)
+    assert "unread" in read(whole + b"x")
+    hole = b'{"a": {"dtype": "I8", "shape": [1], "data_offsets": [1, 2]}}'
+    assert "unread" in read(with_header(hole, b"xa"))
+    row = b'"a": {"dtype": "I8", "shape": [1], "data_offsets": [0, 1]}'
+    twice = b"{" + row + b", " + row + b"}"
+    assert "unread" in read(with_header(twice, b"a"))
