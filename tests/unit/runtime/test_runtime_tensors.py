@@ -465,7 +465,7 @@ def test_a_type_that_numpy_does_not_know_is_not_measured(tmp_path: Path) -> None
 
 
 def test_arrays_behind_each_other_all_count(read: Read) -> None:
-    """``numpy.save`` into an open file adds an array; bytes that are none belong to no tensor, so nothing is claimed."""
+    """``numpy.save`` into an open file adds an array; other bytes behind one belong to none: nothing is claimed."""
     one, two, other = (npy("<f4", (1,), values) for values in (b"1234", b"5678", b"5679"))
     assert read(one + two)["tensors"].keys() == {"array", "array[1]"}
     assert contents_of(read, one + two) != contents_of(read, one + other)
