@@ -157,11 +157,12 @@ if __name__ == "__main__":
     assert (code, out.splitlines()[-1:]) == (0, ["done"]), err
 
 
-SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
+# No long sleep: a signal that comes just before its system call is heard by Python after it.
+SLEEP = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.05)"
 HANDLER = (
     "import signal, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: (print('asked to stop'), sys.exit(5)))\n"
-    "print('ready', flush=True)\ntime.sleep(600)"
+    "print('ready', flush=True)\nwhile True:\n    time.sleep(0.05)"
 )
 
 
