@@ -13,6 +13,7 @@ from .contents import COUNT, Contents, UnreadableError, blocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -61,7 +62,7 @@ def _timeless(metadata: bytes) -> str:
 
 
 def read(view: memoryview, contents: Contents, h5py: Any, prefix: str = "") -> None:
-    """Add every dataset by its path; attributes count as content."""
+    """Add every dataset by its path; links, types, attributes and bytes behind the end count as content."""
     if h5py is None:
         raise UnreadableError("the environment has no h5py, which reads HDF5")
     import io
@@ -77,52 +78,153 @@ def read(view: memoryview, contents: Contents, h5py: Any, prefix: str = "") -> N
             file.visit(visit)  # hard links only, each object once: no cycles, no other files
             if len(names) > 2 * COUNT:
                 raise UnreadableError(f"more than {2 * COUNT} objects")
-            _attributes("", prefix, file, contents)
+            reader = _Reader(file, contents, h5py)
+            reader.attributes("", prefix, file)
             for name in names:
                 found = file[name]
-                contents.rest(name)
-                _attributes(name, prefix, found, contents)
+                contents.rest(name, type(found).__name__)
+                reader.attributes(name, prefix, found)
                 if isinstance(found, h5py.Dataset):
-                    _dataset(f"{prefix}{name}", found, contents)
+                    reader.dataset(f"{prefix}{name}", found)
+                elif isinstance(found, h5py.Datatype):
+                    contents.rest(reader.type_of(found.dtype))
+            reader.links(names)
     except UnreadableError:
         raise
     except Exception as error:  # h5py's own, of many kinds
         raise UnreadableError(f"h5py cannot read it: {error}"[:200]) from None
+    if behind := view[_end(view) :]:
+        contents.rest("behind the end", behind)
 
 
-def _dataset(name: str, dataset: Any, contents: Contents) -> None:
-    if dataset.is_virtual or dataset.external:
-        raise UnreadableError(f"{name} keeps its values in other files")
-    shape, dtype = dataset.shape, dataset.dtype
-    if shape is None:
-        contents.rest("empty", dtype)
-        return
-    if dtype.hasobject:
-        if dataset.size > _TEXTS:
-            raise UnreadableError(f"{name} has more than {_TEXTS} texts")
-        contents.rest("texts", shape, *(repr(each) for each in contents.numpy.ravel(dataset[()])))
-        return
-    word = f">{dtype.name}" if dtype.byteorder == ">" else dtype.name
-    pieces = (_bytes(dataset[index], contents.numpy) for index in blocks(shape, dtype.itemsize, _BLOCK))
-    contents.add(name, str(word), [int(extent) for extent in shape], pieces, int(dataset.size) * dtype.itemsize)
+def _end(view: memoryview) -> int:
+    """Return where the file ends by its own word: HDF5 file format specification 3.0, II.A, "End of File Address"."""
+    place = {0: 40, 1: 44, 2: 28, 3: 28}.get(view[8] if len(view) > 8 else -1)
+    eights = place is not None and len(view) >= place + 8 and view[13 if view[8] < 2 else 9] == 8
+    if place is None or not eights:
+        raise UnreadableError("a superblock of another kind")
+    return int.from_bytes(view[place : place + 8], "little")
+
+
+class _Reader:
+    """Reads the objects of one file.
+
+    Args:
+        file: open.
+        contents: what collects.
+        h5py: the module.
+    """
+
+    def __init__(self, file: Any, contents: Contents, h5py: Any) -> None:
+        self._file, self._contents, self._h5py = file, contents, h5py
+
+    def dataset(self, name: str, dataset: Any) -> None:
+        """Add a dataset: numbers as a tensor, all else as content."""
+        contents = self._contents
+        if dataset.is_virtual or dataset.external:
+            raise UnreadableError(f"{name} keeps its values in other files")
+        shape, dtype = dataset.shape, dataset.dtype
+        contents.rest(self.type_of(dtype), dataset.maxshape)
+        if shape is None:
+            contents.rest("empty")
+            return
+        if dtype.hasobject:
+            if dataset.size > _TEXTS:
+                raise UnreadableError(f"{name} has more than {_TEXTS} texts")
+            contents.rest("texts", shape, *self._parts(contents.numpy.asarray(dataset[()])))
+            return
+        word = f">{dtype.name}" if dtype.byteorder == ">" else dtype.name
+        pieces = (_bytes(dataset[index], contents.numpy) for index in blocks(shape, dtype.itemsize, _BLOCK))
+        contents.add(name, str(word), [int(extent) for extent in shape], pieces, int(dataset.size) * dtype.itemsize)
+
+    def attributes(self, name: str, prefix: str, found: Any) -> None:
+        """Add the attributes of an object, by name; short ones as notes."""
+        contents = self._contents
+        for key in sorted(found.attrs):
+            value = found.attrs[key]
+            contents.rest("attribute", name, key, self.type_of(found.attrs.get_id(key).dtype))
+            if isinstance(value, self._h5py.Empty):
+                contents.rest("empty")
+                continue
+            value = contents.numpy.asarray(value)
+            contents.rest(value.shape)
+            if _is_note(value):
+                for number, each in enumerate(value.ravel().tolist()):
+                    at = f"[{number}]" if value.shape else ""
+                    contents.rest(type(each).__name__)
+                    contents.note(f"{prefix}{name}@{key}{at}", _text(each))
+            else:
+                contents.rest(*self._parts(value))
+
+    def links(self, names: Sequence[str]) -> None:
+        """Add what ``visit`` leaves out: links by name to another place or file, and further names of an object."""
+        visited, known = {*names}, {}
+        further: list[tuple[str, int]] = []
+        h5l = self._h5py.h5l
+        for path in ("", *names):
+            group = self._file[path] if path else self._file
+            if not isinstance(group, self._h5py.Group):
+                continue
+            for key in sorted(group):
+                place = f"{path}/{key}" if path else key
+                found = group.id.links.get_info(key.encode("utf-8", "surrogateescape"))
+                if found.type == h5l.TYPE_HARD:
+                    if place in visited:
+                        known[found.u] = place
+                    else:
+                        further.append((place, found.u))
+                    continue
+                link = group.get(key, getlink=True)
+                if found.type == h5l.TYPE_EXTERNAL:
+                    self._contents.rest("link", place, link.filename, link.path)
+                elif found.type == h5l.TYPE_SOFT:
+                    self._contents.rest("link", place, link.path)
+                else:
+                    raise UnreadableError(f"{place} is a link of an unknown kind")
+        for place, address in further:
+            self._contents.rest("another name", place, known.get(address, ""))
+
+    def type_of(self, dtype: Any) -> str:
+        """Describe a type: fields, names of values, what vectors and references are of; of texts no length."""
+        h5py = self._h5py
+        if dtype.subdtype is not None:
+            base, shape = dtype.subdtype
+            return f"{shape} of {self.type_of(base)}"
+        if dtype.names is not None:
+            return repr([(name, self.type_of(dtype[name])) for name in dtype.names])
+        if (values := h5py.check_enum_dtype(dtype)) is not None:
+            return f"{dtype.str} {sorted(values.items())}"
+        if (base := h5py.check_vlen_dtype(dtype)) is not None:
+            return f"vectors of {self.type_of(base)}"
+        if (target := h5py.check_ref_dtype(dtype)) is not None:
+            return str(target.__name__)
+        return "text" if h5py.check_string_dtype(dtype) or dtype.kind in "OUS" else str(dtype.str)
+
+    def _parts(self, value: Any) -> Iterator[object]:
+        """Yield what a value with texts, vectors or references in it is made of."""
+        numpy, h5py = self._contents.numpy, self._h5py
+        if isinstance(value, numpy.ndarray) and value.dtype.hasobject:
+            yield value.shape
+            for each in value.ravel():
+                yield from self._parts(each)
+        elif isinstance(value, numpy.ndarray) and value.dtype.kind in "US":
+            yield from (_numbered(repr(each).encode()) for each in value.ravel().tolist())
+        elif isinstance(value, numpy.void) and value.dtype.names is not None:
+            for name in value.dtype.names:
+                yield from self._parts(value[name])
+        elif isinstance(value, (numpy.ndarray, numpy.generic)) and not isinstance(value, (str, bytes)):
+            yield f"{value.dtype.str} {value.shape}"
+            yield _bytes(value, numpy)
+        elif isinstance(value, h5py.RegionReference):
+            raise UnreadableError("it has references to regions, which are not read")
+        elif isinstance(value, h5py.Reference):
+            yield f"reference {self._file[value].name if value else ''}"
+        else:
+            yield _numbered(repr(value).encode("utf-8", "backslashreplace"))
 
 
 def _bytes(values: Any, numpy: Any) -> bytes:
     return bytes(numpy.ascontiguousarray(values).tobytes())
-
-
-def _attributes(name: str, prefix: str, found: Any, contents: Contents) -> None:
-    for key in sorted(found.attrs):
-        value = contents.numpy.asarray(found.attrs[key])
-        contents.rest("attribute", name, key, value.dtype.str[:2], value.shape)
-        if _is_note(value):
-            for number, each in enumerate(value.ravel().tolist()):
-                at = f"[{number}]" if value.shape else ""
-                contents.rest(type(each).__name__)
-                contents.note(f"{prefix}{name}@{key}{at}", _text(each))
-            continue
-        texts = (_numbered(repr(each).encode()) for each in value.ravel())
-        contents.rest(*(texts if value.dtype.kind in "OUS" else [value.tobytes()]))
 
 
 def _is_note(value: Any) -> bool:

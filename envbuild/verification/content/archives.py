@@ -5,11 +5,13 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import struct
 import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
@@ -24,7 +26,15 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in an archive."""
 
 _MEMBERS = 100_000
+_BLOCK, _RESERVED = 512, 500
+"""Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
 _STRUCTURE = "/data.pkl"
+_DESCRIBED_BEHIND = 0x08
+"""Of a member's flags: its sizes are behind it."""
+_FIELDS_OF_WRITING = (0x0001, 0x000A, 0x000D, 0x5455, 0x5855, 0x7855, 0x7875)
+"""Sizes in 64 bits, and the times and owners that NTFS and Unix have."""
+_PADDING = 0x4246
+"""With which PyTorch places what is stored at multiples of 64 bytes: caffe2/serialize/inline_container.cc."""
 _OF_WRITING = (".data/serialization_id",)
 """Members of PyTorch's files that describe how they were written."""
 
@@ -40,6 +50,8 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             if len({*names}) != len(names):
                 raise UnreadableError("members that hide others")
             out.add(path, archive.comment)
+            for beside in _beside_members(data, archive):
+                out.add(path, beside)
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             for member in members:
                 _member(out, path, archive, member, nested, prefix)
@@ -63,11 +75,66 @@ def _member(
             out.time_of_writing(data)
             return
     out.add(path, f"{name} {member.external_attr >> 16:o}")
+    if noted := member.comment + _kept_fields(member.extra):
+        out.add(below(path, name, ": "), noted)
     nested(out, below(path, name, ": "), data)
+
+
+def _beside_members(data: bytes, archive: zipfile.ZipFile) -> Iterator[bytes]:
+    """Yield what is in a zip archive beside its members and its directory: ``zipfile`` passes over it."""
+    at = 0
+    for member in sorted(archive.infolist(), key=lambda each: each.header_offset):
+        start = member.header_offset
+        if start > at:
+            yield data[at:start]
+        names, fields = struct.unpack_from("<HH", data, start + 26)
+        at = start + 30 + names + fields
+        if kept := _kept_fields(data[at - fields : at]):
+            yield kept
+        at = max(at, start) + member.compress_size
+        if member.flag_bits & _DESCRIBED_BEHIND:
+            at += _described(data, at, member)
+    if archive.start_dir > at:
+        yield data[at : archive.start_dir]
+    at = archive.start_dir
+    while data[at : at + 4] == b"PK\x01\x02":
+        at += 46 + sum(struct.unpack_from("<HHH", data, at + 28))
+    if data[at : at + 4] == b"PK\x06\x06":  # the same sizes and places in 64 bits, and where that is
+        at += 12 + int.from_bytes(data[at + 4 : at + 12], "little") + 20
+    at += 22 + len(archive.comment)
+    if data[at - 22 - len(archive.comment) :][:4] != b"PK\x05\x06":
+        raise UnreadableError("a directory that ends otherwise")
+    if at < len(data):
+        yield data[at:]
+
+
+def _described(data: bytes, at: int, member: zipfile.ZipInfo) -> int:
+    """Return the size of what is behind a member of which the size was not known before."""
+    for mark in (b"PK\x07\x08", b""):
+        for sizes in ("<LLL", "<LQQ"):
+            with suppress(struct.error):
+                found = mark + struct.pack(sizes, member.CRC, member.compress_size, member.file_size)
+                if data[at : at + len(found)] == found:
+                    return len(found)
+    return 0
+
+
+def _kept_fields(fields: bytes) -> bytes:
+    """Return the extra fields of a member but for those of when, how and by whom it was written: APPNOTE.TXT 4.5."""
+    kept, at = b"", 0
+    while at + 4 <= len(fields):
+        kind, size = struct.unpack_from("<HH", fields, at)
+        body = fields[at + 4 : at + 4 + size]
+        padding = kind == _PADDING and len({*body}) < 2
+        if kind not in _FIELDS_OF_WRITING and not padding:
+            kept += fields[at : at + 4] + body
+        at += 4 + size
+    return kept + fields[at:]
 
 
 def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     """Read a tar archive: kinds, names, modes, owners, targets of links and contents of members, in their order."""
+    end = 0
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for count, member in enumerate(archive):
@@ -86,6 +153,13 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                     if len(body) != member.size:
                         raise UnreadableError("a member beyond the end")
                     nested(out, below(path, member.name, ": "), body)
+                    if padding := data[member.offset_data + member.size :][: -member.size % _BLOCK].strip(b"\0"):
+                        out.add(below(path, member.name, ": "), padding)
+                if reserved := data[member.offset_data - _BLOCK + _RESERVED : member.offset_data].strip(b"\0"):
+                    out.add(below(path, member.name, ": "), reserved)
+                end = member.offset_data + (-(-member.size // _BLOCK) * _BLOCK if member.isfile() else 0)
+        if behind := data[end:].strip(b"\0"):
+            out.add(path, behind)
     except (tarfile.TarError, OSError, ValueError, EOFError, RecursionError, MemoryError, OverflowError) as error:
         raise UnreadableError(f"a damaged tar archive: {error}") from None
 
@@ -138,6 +212,22 @@ _WINDOW = 27
 _PIECE = 1 << 20
 
 
+def _noted(data: bytes) -> bytes:
+    """Return the extra field and the comment in the head of a gzip file; the name and the time are of its writing.
+
+    The layout is that of RFC 1952, 2.3.
+    """
+    flags, at, found = data[3] if len(data) > 3 else 0, 10, b""
+    if flags & 4:
+        size = int.from_bytes(data[at : at + 2], "little")
+        found, at = data[at + 2 : at + 2 + size], at + 2 + size
+    for flag in (8, 16):
+        if flags & flag:
+            text, _, _ = data[at:].partition(b"\0")
+            found, at = found + (text if flag == 16 else b""), at + len(text) + 1
+    return found
+
+
 def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
     """Return what compressed data hold; raises ``UnreadableError`` if they are damaged or hold more than may be."""
     found: list[bytes] = []
@@ -145,6 +235,8 @@ def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
         out.time_of_writing(data[4:8])
     try:
         while data:
+            if kind == "gz" and (noted := _noted(data)):
+                out.add("", noted)
             stream: _Decompressor = _MAKERS[kind]()
             piece, data = stream.decompress(data, _PIECE), b""
             while True:

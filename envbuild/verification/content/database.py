@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
@@ -17,6 +17,8 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 _INDEX = 3007000
 """The version that an index of a write-ahead log begins with."""
+_NUMBERS = ("user_version", "application_id")
+"""Numbers in its head that are the program's: sqlite.org/fileformat2.html#the_database_header."""
 _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
@@ -74,6 +76,10 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
 
     connection.set_progress_handler(turn, _STEPS)
     connection.set_authorizer(_permission)
+    for pragma in _NUMBERS:
+        ((number,),) = connection.execute(f"PRAGMA {pragma}").fetchall()
+        if number:
+            out.add(f"{path} {pragma}".strip(), str(number))
     version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
     for kind, name, table, text in version:
         if str(text or "").upper().startswith("CREATE VIRTUAL"):
@@ -84,30 +90,49 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
 
 
 def _permission(action: int, first: str | None, *_: object) -> int:
-    of_columns = action == sqlite3.SQLITE_PRAGMA and first == "table_info"
-    return sqlite3.SQLITE_OK if action in _ALLOWED or of_columns else sqlite3.SQLITE_DENY
+    reads = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in ("table_info", *_NUMBERS))
+    return sqlite3.SQLITE_OK if reads else sqlite3.SQLITE_DENY
 
 
 def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested) -> None:
     quoted = table.replace('"', '""')
-    found = connection.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
-    names = [str(column[0]) for column in found.description]
     columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
+    number = _number_of_row(connection, quoted, {str(name).lower() for _, name, *_ in columns})
+    found = connection.execute(f'SELECT {number}, * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
+    names = [str(column[0]) for column in found.description[1:]]
+    expected = 1
     timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
-    for row in found:
+    for at, *row in found:
+        if at != expected and number != "NULL":
+            out.add(f"{path} row", str(at))
+        expected = at + 1 if isinstance(at, int) else 1
         for name, value in zip(names, row, strict=True):
             where = f"{path}.{name}"
             if isinstance(value, str):
-                values.string(out, where, name, value)
+                values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")
             elif isinstance(value, int | float):
-                text = str(value) if isinstance(value, int) else struct.pack(">d", value).hex()
-                values.number(out, where, name, float(value), text, names)
-            elif isinstance(value, bytes) and not names_result(name):
-                nested(out, where, value)
+                values.number(out, where, name, float(value), repr(value), names)
+            elif isinstance(value, bytes):
+                out.add(where, "bytes")
+                if names_result(name):
+                    out.add(where, value)
+                else:
+                    nested(out, where, value)
             else:
-                out.add(where, value if isinstance(value, bytes) else "NULL")
+                out.add(where, "NULL")
+
+
+def _number_of_row(connection: sqlite3.Connection, quoted: str, columns: set[str]) -> str:
+    """Return the word for the number of a row of a table, which may be a program's own; NULL if there is none."""
+    for word in ("rowid", "_rowid_", "oid"):
+        if word not in columns:
+            with suppress(sqlite3.OperationalError):  # WITHOUT ROWID
+                connection.execute(f'SELECT {word} FROM "{quoted}" LIMIT 0')  # noqa: S608 - quoted, from the schema
+                return word
+            break
+    return "NULL"
 
 
 def _is_time(out: Canonical, value: float, *, timed: bool, name: str) -> bool:

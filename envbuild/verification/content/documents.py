@@ -165,7 +165,7 @@ def _value(
         raise UnreadableError("nested too deep")
     if isinstance(value, dict):
         if values.is_durations(key, tuple(value.values())):  # of a column, as pandas writes it
-            out.add(path, " ".join(value))
+            out.add(path, repr([*value]))
             out.leave_out(path, repr(list(value.values())), "time")
             return
         out.add(path, f"{{{len(value)}}}")
@@ -174,6 +174,7 @@ def _value(
             _value(out, below(path, name), name, each, nested, names, depth + 1)
     elif isinstance(value, list):
         if values.is_durations(key, value):
+            out.add(path, f"[{len(value)}]")
             out.leave_out(path, repr(value), "time")
             return
         out.add(path, f"[{len(value)}]")
@@ -191,7 +192,7 @@ def _value(
         if data is not None:
             nested(out, path, data)
         else:
-            values.string(out, path, key, value)
+            values.string(out, path, key, value, typed=True)
     else:
         out.add(path, repr(value))
 

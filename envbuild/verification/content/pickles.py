@@ -252,8 +252,9 @@ class _Walk:
             text = str(value) if isinstance(value, int) and abs(value) < 1 << 64 else _text_of(value)
             values.number(out, path, key, float(value) if abs(value) < 1e300 else 0.0, text, siblings)
         elif isinstance(value, str):
-            values.string(out, path, key, value)
+            values.string(out, path, key, value, typed=True)
         elif isinstance(value, bytes | bytearray):
+            out.add(path, type(value).__name__)
             self.nested(out, path, bytes(value))
         else:
             out.add(path, repr(value))
@@ -261,6 +262,7 @@ class _Walk:
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
         if node.kind == "list" and values.is_durations(key, node.parts):
+            out.add(path, f"list {len(node.parts)}")
             out.leave_out(path, repr(node.parts), "time")
             return
         if key and kind_of(key) in ("time", "rate", "memory") and _is_scalar(node):
@@ -273,7 +275,7 @@ class _Walk:
             out.leave_out(path, values_, "time")
             return
         if node.kind == "dict" and values.is_durations(key, node.parts[1::2]) and all(map(_is_text, node.parts[::2])):
-            out.add(path, " ".join(node.parts[::2]))
+            out.add(path, repr(node.parts[::2]))
             out.leave_out(path, repr(node.parts[1::2]), "time")
             return
         out.add(path, f"{node.kind} {len(node.parts)}")

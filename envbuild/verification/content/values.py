@@ -20,6 +20,11 @@ _ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
 _LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
 """Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
+_LITERAL = re.compile(
+    r"(?i)[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan|null|none|true|false"
+)
+_MARK = "a text"
+"""Before one that reads like a value of another type."""
 _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
@@ -60,9 +65,20 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         out.add(path, text)
 
 
-def string(out: Canonical, path: str, key: str, value: str) -> None:
-    """Count a text but for what is masked in it; under the name of a result nothing is."""
+def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = False) -> None:
+    """Count a text but for what is masked in it; under the name of a result nothing is.
+
+    Args:
+        out: what collects.
+        path: where it is.
+        key: its own name; empty for one in a list.
+        value: the text.
+        typed: the format has types, so that ``"1"`` is another value than ``1``.
+    """
+    mark = typed and _LITERAL.fullmatch(value) is not None
     if key and names_result(key):
+        if mark:
+            out.add(path, _MARK)
         out.add(path, value)
         return
     value = _LOGGED.sub(r".\1", common_host(value))
@@ -78,6 +94,8 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
     if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)
     else:
+        if mark:
+            out.add(path, _MARK)
         for at, line in enumerate(value.split("\n")):
             out.text(f"{path}:{at + 1}" if at else path, line)
 
