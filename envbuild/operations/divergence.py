@@ -54,20 +54,24 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evi
     first, notes = first_divergence((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
     texts += _printed(one, other, verdict, session.ignore)
-    mine, theirs = session.runs[verdict.pair[0]], session.runs[verdict.pair[1]]
-    evidence = Evidence(
-        a=one.record,
-        b=other.record,
+    evidence = replace(known_of(session, verdict, in_place=in_place), divergence=first, texts=texts)
+    return evidence, [*notes, *_last_words(one, other)]
+
+
+def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
+    """Return what records and sources say of two runs that differ."""
+    one, other = (session.repeated(index).record for index in verdict.pair)
+    mine, theirs = (session.runs[index] for index in verdict.pair)
+    return Evidence(
+        a=one,
+        b=other,
         lock=session.plan.request.lock,
-        divergence=first,
         traced=bool(mine.trace and theirs.trace),
-        sources=_sources(project, one.record),
-        texts=texts,
-        found=tuple(_findings(one.record, other.record)),
+        sources=_sources(session.plan.request.project, one),
+        found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
     )
-    return evidence, [*notes, *_last_words(one, other)]
 
 
 def keep_outputs(session: Session, verdict: Verdict) -> list[str]:

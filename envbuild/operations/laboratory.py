@@ -86,6 +86,15 @@ class Laboratory:
         variables = {"ENVBUILD_FIX": f"clock={clock}@{self.limit}"} if clock is not None else {}
         self._runs(count, purpose, variables, look=lambda found, ran: look(found, ran, clock))
 
+    def looked_at(
+        self, count: int, purpose: str, fixed: Sequence[str], look: Callable[[Repeated, Ran], None]
+    ) -> list[Ran]:
+        """Run with suspects fixed; ``look`` is called with each run while its copy is still there.
+
+        None if a run fails or time is up.
+        """
+        return self._runs(count, purpose, self._variables(fixed), look=look)
+
     def equal(self, *groups: Sequence[Ran]) -> bool:
         """Whether there are runs, and all of them are equal."""
         from envbuild.verification.judge import judge

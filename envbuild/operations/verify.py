@@ -24,6 +24,7 @@ from envbuild.verification.lines import short
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
+    from envbuild.operations.doubtful import Refuted
     from envbuild.operations.verify_cpus import Cpu
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
@@ -173,6 +174,11 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             verdict, nodes = compare_cpus(session, options.cpus, engine, events, asked=asked, again=options.diagnose)
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
+        if verdict.outcome == "identical" and len(session.runs) > 1 and _diagnosed(session, options):
+            from envbuild.operations.doubtful import refute
+
+            if (refuted := refute(session, verdict, engine, events, strict=options.strict)) is not None:
+                return _no_measurements(session, verdict, refuted)
         if verdict.outcome == "identical":
             verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options))
             return replace(_prove(session, verdict, options), nodes=nodes)
@@ -330,7 +336,32 @@ def doubts_of(run: Ran) -> Doubts | None:
 def _may_run_again(session: Session, verdict: Verdict, options: VerifyOptions) -> bool:
     """Whether further runs may show why runs differ."""
     ended_well = all(session.runs[index].ended_well for index in verdict.pair)
-    return options.diagnose and ended_well and not options.in_place and session.plan.request.controls
+    return ended_well and _diagnosed(session, options)
+
+
+def _diagnosed(session: Session, options: VerifyOptions) -> bool:
+    """Whether further runs may be made to find out more."""
+    return options.diagnose and not options.in_place and session.plan.request.controls
+
+
+def _no_measurements(session: Session, verdict: Verdict, refuted: Refuted) -> Verification:
+    """Report runs that differ in what was taken for measurements; an existing attestation is removed."""
+    from envbuild.operations import divergence
+    from envbuild.operations.attestation import withdraw
+    from envbuild.verification import judge
+    from envbuild.verification.causes import rank_causes
+
+    withdrawn = withdraw(session.plan.request, session.runs[0].record)
+    verdict = judge.refuted(verdict, refuted.groups, refuted.places)
+    evidence = replace(divergence.known_of(session, verdict, in_place=False), proven=refuted.proven)
+    note = "what looks like a measurement is a result: it was the same number in all runs of an experiment"
+    return replace(
+        _result(session, verdict),
+        causes=rank_causes(evidence),
+        notes=(note,),
+        printed=tuple(refuted.texts),
+        withdrawn=tuple(withdrawn),
+    )
 
 
 def _refute(

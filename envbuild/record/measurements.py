@@ -105,6 +105,11 @@ def kind_of(name: str) -> Kind | None:
     return "identity" if words == ["host"] or "".join(words) == "runid" else None
 
 
+def names_measuring(word: str) -> bool:
+    """Whether a word is one of measuring: of time, of what is done and counted meanwhile, of units."""
+    return word in _SAID or word in _WORK or word in _POINTS or word in _UNITS or word in _COUNTED or word in NUMBERED
+
+
 def are_durations(name: str) -> bool:
     """Whether a name is certainly of durations, or of the load, so that a list of numbers may be left out too."""
     words = [word.lower() for word in _SPLIT.split(name) if word]

@@ -223,6 +223,33 @@ def settled(verdict: Verdict, measured: Sequence[Measured], experiments: int) ->
     )
 
 
+def refuted(verdict: Verdict, groups: Sequence[Sequence[int]], places: Mapping[str, Sequence[str]]) -> Verdict:
+    """Return the verdict on runs that differ in what was taken for measurements, as experiments have proven.
+
+    Args:
+        verdict: by which the runs are equal.
+        groups: indexes of runs with equal results.
+        places: what differs, by stream or file.
+    """
+    files = [f"{path} ({_some(names)})" for path, names in places.items() if path not in _STREAMS]
+
+    def changed(channel: Channel) -> Channel:
+        if channel.kind in places:
+            return msgspec.structs.replace(channel, differs=(_NAMES[channel.kind],), names=())
+        if channel.kind == "files" and files:
+            names = tuple(path for path in places if path not in _STREAMS)
+            return msgspec.structs.replace(channel, differs=tuple(files), names=names)
+        return channel
+
+    return msgspec.structs.replace(
+        verdict,
+        outcome="different",
+        groups=tuple(tuple(group) for group in groups),
+        channels=tuple(map(changed, verdict.channels)),
+        same_content=tuple(each for each in verdict.same_content if each.path not in places),
+    )
+
+
 def agree_elsewhere(runs: Sequence[Ran], ignore: Sequence[str]) -> bool:
     """Whether runs agree in all but what is in files, printed and measured: end, steps, folders, files outside."""
     readers: list[_Reader] = [_End(), _Deleted(ignore), _Folders(runs, ignore), _Steps(), _Outside(ignore)]

@@ -110,6 +110,14 @@ class Row:
     masked: Masked
 
 
+def moment_of(number: float) -> float:
+    """Return a number of seconds, milliseconds, microseconds or nanoseconds since 1970 as seconds."""
+    for scale in (1e9, 1e6, 1e3):
+        if abs(number) >= 1e9 * scale:
+            return number / scale
+    return number
+
+
 def common_host(text: str) -> str:
     """Put the first run's host name in the place of those that the others were given (``runs.repeat``)."""
     return _HOSTS.sub(HOST_NAME, text) if HOST_NAME in text else text

@@ -226,6 +226,75 @@ def test_attributes_of_hdf5_are_notes(tmp_path: Path) -> None:
     assert a["bare"] == b["bare"] == c["bare"] != d["bare"]
 
 
+HDF5_PAIRS = (
+    START
+    + """
+import h5py, numpy as np
+text = h5py.string_dtype()
+def links(file, k): file["s"] = h5py.SoftLink(f"/x{k}")
+def outer(file, k): file["e"] = h5py.ExternalLink(f"f{k}.h5", "/x")
+def second_name(file, k): file["c"] = file["ab"[k]]
+def group(file, k): file.create_group(f"g{k}")
+def kind(file, k): file.create_dataset("x", data=1) if k else file.create_group("x")
+def named_type(file, k): file["T"] = np.dtype(("f4", "f8")[k])
+def enum(file, k): file.create_dataset("d", data=[1], dtype=h5py.enum_dtype({f"A{k}": 1}))
+def reference(file, k): file.create_dataset("d", data=file["ab"[k]].ref, dtype=h5py.ref_dtype)
+def growth(file, k): file.create_dataset("d", data=[1], maxshape=(2 + k,))
+def vector(file, k):
+    values = np.zeros(5000); values[2500] = k
+    file.create_dataset("d", (1,), h5py.vlen_dtype("f8"))[0] = values
+def exact(file, k): file.create_dataset("d", (1,), h5py.vlen_dtype("f8"))[0] = [0.5 + k * 2**-50]
+def record(file, k): file.create_dataset("d", data=np.array([("x", 0.5 + k * 2**-50)], [("s", text), ("v", "f8")]))
+def field(file, k): file.create_dataset("d", data=np.array([("x", 1.0)], [("s", text), (f"v{k}", "f8")]))
+def empty(file, k): file.create_dataset("d", data=h5py.Empty(("f4", "f8")[k]))
+def of_vectors(file, k):
+    values = np.empty(2, object); values[0], values[1] = np.zeros(3), np.array([float(k)])
+    file["a"].attrs.create("v", values, dtype=h5py.vlen_dtype("f8"))
+def of_reference(file, k): file["a"].attrs["r"] = file["ab"[k]].ref
+def of_size(file, k): file["a"].attrs["x"] = np.ones((), ("f4", "f8")[k])
+def of_names(file, k): file["a"].attrs.create("e", np.array([1, 2]), dtype=h5py.enum_dtype({f"A{k}": 1, "B": 2}))
+def of_empty(file, k): file["a"].attrs["e"] = h5py.Empty(("f4", "f8")[k])
+pairs = [links, outer, second_name, group, kind, named_type, enum, reference, growth, vector, exact, record, field]
+pairs += [empty, of_vectors, of_reference, of_size, of_names, of_empty]
+for make in pairs:
+    for name, k in (("0", 0), ("1", 1), ("again", 0)):
+        with h5py.File(f"{make.__name__}-{name}.h5", "w") as file:
+            if name == "again":
+                file.create_dataset("gone", data=np.ones(1000)); del file["gone"]  # other bytes
+            file["a"] = 1; file["b"] = 1
+            make(file, k)
+for name in ("0", "1", "again"):
+    with h5py.File(f"behind-{name}.h5", "w") as file:
+        if name == "again":
+            file.create_dataset("gone", data=np.ones(1000)); del file["gone"]
+        file["a"] = 1
+    if name == "1": open("behind-1.h5", "ab").write(b"more")
+with h5py.File("region.h5", "w") as file:
+    file["a"] = np.arange(9)
+    file.create_dataset("d", data=file["a"].regionref[2:4], dtype=h5py.regionref_dtype)
+print(json.dumps([{}, [each.__name__ for each in pairs] + ["behind"]]))
+"""
+)
+
+
+def test_what_differs_in_hdf5_is_seen(tmp_path: Path) -> None:
+    """Links, further names, types, vectors to their last bit, references and bytes behind the end are content."""
+    _, kinds = saved(tmp_path, "tables", HDF5_PAIRS)
+    files = [f"{kind}-{name}.h5" for kind in kinds for name in ("0", "1", "again")]
+    found = read(tmp_path, "tables", [*files, "region.h5"])
+    assert "references to regions" in found["region.h5"]["unread"]
+    assert [file for file in files if "unread" in found[file]] == []
+    content = {file: found[file]["content"] for file in files}
+    assert [kind for kind in kinds if content[f"{kind}-0.h5"] == content[f"{kind}-1.h5"]] == []
+    assert [kind for kind in kinds if content[f"{kind}-0.h5"] != content[f"{kind}-again.h5"]] == []
+    same = [
+        kind
+        for kind in kinds
+        if (tmp_path / f"{kind}-0.h5").read_bytes() == (tmp_path / f"{kind}-again.h5").read_bytes()
+    ]
+    assert same == []
+
+
 def test_keras_and_hdf5(tmp_path: Path) -> None:
     """Weights and optimiser by the library's paths; links, other files, bombs and damage; TensorFlow's event files."""
     sentence, _ = saved(tmp_path, "tensorflow", KERAS)

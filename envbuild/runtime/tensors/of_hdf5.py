@@ -194,11 +194,13 @@ class _Reader:
             return repr([(name, self.type_of(dtype[name])) for name in dtype.names])
         if (values := h5py.check_enum_dtype(dtype)) is not None:
             return f"{dtype.str} {sorted(values.items())}"
+        if h5py.check_string_dtype(dtype) is not None or dtype.kind in "US":
+            return "text"
         if (base := h5py.check_vlen_dtype(dtype)) is not None:
             return f"vectors of {self.type_of(base)}"
         if (target := h5py.check_ref_dtype(dtype)) is not None:
             return str(target.__name__)
-        return "text" if h5py.check_string_dtype(dtype) or dtype.kind in "OUS" else str(dtype.str)
+        return str(dtype.str)
 
     def _parts(self, value: Any) -> Iterator[object]:
         """Yield what a value with texts, vectors or references in it is made of."""

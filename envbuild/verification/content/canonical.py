@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 import msgspec
 
+from envbuild.verification.doubtful import doubtful_in, is_exact, key_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
 FILE = 128 << 20
@@ -23,6 +25,10 @@ ENTRIES = 4_000_000
 _SHOWN = 20_000
 """Entries whose values are kept to be shown."""
 _LONGEST = 60
+_READ = 4096
+"""Bytes of a measurement in which numbers are looked for."""
+_NUMBERS = re.compile(r"[\d.]+")
+_MEASURED = frozenset(("times", "rates"))
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -43,12 +49,15 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         entries: names and digests of what counts, in their order, as far as they are kept, with values to be shown.
         left_out: names of measurements and what they were, digested.
         times: the format itself keeps when it was written.
+        exact: of the times and rates that were left out, those with so many digits that two measurements hardly ever
+            give the same; True for those that may be a result by their name.
     """
 
     digest: str
     entries: tuple[tuple[str, str], ...]
     left_out: dict[str, str]
     times: str = ""
+    exact: dict[str, bool] = {}
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +118,7 @@ class Canonical:
     _times: hashlib._Hash = field(default_factory=hashlib.sha256)
     _entries: list[tuple[str, str]] = field(default_factory=list)
     _left_out: dict[str, str] = field(default_factory=dict)
+    _exact: dict[str, bool] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
     _count: int = 0
 
@@ -123,6 +133,7 @@ class Canonical:
             entries=tuple(self._entries),
             left_out=self._left_out,
             times=self._times.hexdigest(),
+            exact=self._exact,
         )
 
     def spend(self, size: int) -> None:
@@ -147,6 +158,10 @@ class Canonical:
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
+            if kind in ("time", "rate") and any(
+                map(is_exact, _NUMBERS.findall(data[:_READ].decode("ascii", "replace")))
+            ):
+                self._exact[name] = kind == "time" and key_leaves_doubt(name)
 
     def time_of_writing(self, value: bytes | str) -> None:
         """Note what the format keeps about when and how it was written."""
@@ -157,7 +172,13 @@ class Canonical:
         masked: Masked = self.masks.mask(value)
         self.add(name, masked.text)
         if masked.kinds:
-            self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
+            self.leave_out_of_text(name, value, masked.kinds)
+
+    def leave_out_of_text(self, name: str, value: str, kinds: frozenset[str]) -> None:
+        """Note what is masked in a line."""
+        self.leave_out(name, value, ", ".join(sorted(kinds)))
+        if kinds <= _MEASURED and name in self._left_out:
+            self._exact[name] = doubtful_in(value, self.masks)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -214,14 +235,6 @@ def _shown(value: bytes | str) -> str:
         return value
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{value[: _LONGEST - 12]}… {digest[:8]}"
-
-
-def moment_of(number: float) -> float:
-    """Return a number of seconds, milliseconds, microseconds or nanoseconds since 1970 as seconds."""
-    for scale in (1e9, 1e6, 1e3):
-        if abs(number) >= 1e9 * scale:
-            return number / scale
-    return number
 
 
 def day(year: int, month: int, date: int) -> float | None:

@@ -18,8 +18,9 @@ from typing import Any
 
 from envbuild.record.measurements import kind_of, names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_of
+from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.cursor import Cursor
+from envbuild.verification.printed import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

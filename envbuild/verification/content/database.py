@@ -11,7 +11,8 @@ from contextlib import suppress
 from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError, moment_of
+from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.printed import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

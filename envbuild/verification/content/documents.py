@@ -73,7 +73,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     for row in rows(text.encode(), out.masks):
         out.add(_line(path, row.number), row.masked.text)
         if row.masked.kinds:
-            out.leave_out(_line(path, row.number), row.text, ", ".join(sorted(row.masked.kinds)))
+            out.leave_out_of_text(_line(path, row.number), row.text, row.masked.kinds)
 
 
 def _line(path: str, number: int) -> str:
@@ -245,7 +245,7 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     for number, row in enumerate(cells, 2):
         for at, cell in enumerate(row):
             if at in left_out and _is_number(cell):
-                out.leave_out(names[at], cell, "time")
+                out.leave_out(names[at], cell, kind_of(names[at]) or "time")
             else:
                 out.text(f"{_line(path, number)}: {names[at]}", cell)
     return True

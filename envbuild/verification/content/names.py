@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
-from envbuild.verification.content.canonical import day, moment_of
-from envbuild.verification.printed import Masks, common_host
+from envbuild.verification.content.canonical import day
+from envbuild.verification.printed import Masks, common_host, moment_of
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(

@@ -265,8 +265,8 @@ class _Walk:
             out.add(path, f"list {len(node.parts)}")
             out.leave_out(path, repr(node.parts), "time")
             return
-        if key and kind_of(key) in ("time", "rate", "memory") and _is_scalar(node):
-            out.leave_out(path, repr(node.parts[1].parts[1:]), "time")
+        if key and (kind := kind_of(key)) in ("time", "rate", "memory") and _is_scalar(node):
+            out.leave_out(path, repr(node.parts[1].parts[1:]), str(kind))
             return
         if key and are_durations(key) and (array := _durations(node)) is not None:
             values_, rest = array

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envbuild.record.measurements import are_durations, kind_of, names_result
-from envbuild.verification.content.canonical import Canonical, moment_of
-from envbuild.verification.printed import common_host
+from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.printed import common_host, moment_of
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""

@@ -1,0 +1,199 @@
+"""Experiments on what was left out as a measurement by its name or unit: a value that repeats exactly is none.
+
+A name is a guess: ``half-life 3.5123 s`` may be a time that the program took, or what it computed. What a clock
+measures is another number in each run, whatever else is fixed. So where runs are equal but for such numbers, and the
+words leave a doubt, the program runs again with the system's entropy fixed. A number that differed before, has four
+digits or more and is the same in all of those runs is a result, and the runs are different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.operations.verify_session import ignored_lines
+from envbuild.record.compare_printed import several_processes
+from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
+from envbuild.verification.doubtful import exact_numbers, is_exact, leaves_doubt
+from envbuild.verification.files import masks_of
+from envbuild.verification.lines import TextDifference
+from envbuild.verification.printed import rows
+
+if TYPE_CHECKING:
+    from envbuild.operations.events import Events
+    from envbuild.operations.verify_session import Session
+    from envbuild.record.model import Record
+    from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.printed import Row
+
+_GRACE = 30
+"""Seconds that an experiment may take beyond three times as long as a run."""
+_PAIRS = 2
+"""Pairs of runs with the entropy fixed in which a number has to be the same."""
+
+Place = tuple[str, str]
+"""A stream or file, and the line and number or the name in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refuted:
+    """What was taken for measurements and is none.
+
+    Attributes:
+        places: what differs, by stream or file.
+        groups: runs with equal values, by their place among the runs.
+        texts: the first such line of each stream.
+        proven: what the values depend on, as in ``Evidence.proven``.
+    """
+
+    places: Mapping[str, Sequence[str]]
+    groups: Sequence[Sequence[int]]
+    texts: Sequence[TextDifference]
+    proven: Sequence[str]
+
+
+@dataclass(kw_only=True)
+class _Left:
+    """What runs left out, by place, a value for each run that was looked at."""
+
+    session: Session
+    streams: list[dict[str, list[Row]]] = field(default_factory=list)
+    runs: list[Ran] = field(default_factory=list)
+
+    def take(self, ran: Ran, texts: Mapping[str, bytes]) -> None:
+        """Note what a run left."""
+        self.runs.append(ran)
+        self.streams.append({name: self._rows(ran.record, name, data) for name, data in texts.items()})
+
+    def _rows(self, record: Record, stream: str, data: bytes) -> list[Row]:
+        return [*rows(data, masks_of(record, ignored_lines(self.session.ignore, stream)))]
+
+    def values(self, at: int) -> dict[Place, str]:
+        """Return the exact numbers in what a run left out."""
+        found = {
+            (stream, f"line {row.number}, number {number}"): value
+            for stream, lines in self.streams[at].items()
+            for row in lines
+            for number, (value, _) in enumerate(self._numbers(at, row), 1)
+            if is_exact(value)
+        }
+        for path, content in self.runs[at].contents.items():
+            found |= {(path, name): content.left_out[name] for name in content.exact}
+        return found
+
+    def doubted(self, at: int) -> Iterator[Place]:
+        """Yield the places of a run whose words leave a doubt."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                for number, (_, before) in enumerate(self._numbers(at, row), 1):
+                    if leaves_doubt(before):
+                        yield stream, f"line {row.number}, number {number}"
+        for path, content in self.runs[at].contents.items():
+            yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
+
+    def line(self, at: int, stream: str, place: str) -> str:
+        """Return a line that a place is in."""
+        number = int(place.removeprefix("line ").partition(",")[0])
+        return next(row.text for row in self.streams[at][stream] if row.number == number)
+
+    def _numbers(self, at: int, row: Row) -> list[tuple[str, str]]:
+        if row.masked.kinds.isdisjoint(("times", "rates")) or row.masked.left_out:
+            return []
+        return [*exact_numbers(row.text, masks_of(self.runs[at].record))]
+
+
+def refute(
+    session: Session, verdict: Verdict, engine: RunEngine, events: Events, *, strict: bool = False
+) -> Refuted | None:
+    """Find values that were left out as measurements and are none; None if there is none, or no experiment shows it.
+
+    Args:
+        session: runs that are equal but for what was left out.
+        verdict: on these.
+        engine: runs the containers.
+        events: receives ``MoreRuns``.
+        strict: look at all times and rates that were left out, not at those alone whose names leave a doubt.
+    """
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if longest > LONGEST or (not any(channel.masked for channel in verdict.channels) and not verdict.same_content):
+        return None
+    left = _of_runs(session, verdict)
+    known = [left.values(at) for at in range(len(left.runs))]
+    doubted = {*known[0]} if strict else {*left.doubted(0)}
+    differing = [place for place in _common(known) if place in doubted and len({each[place] for each in known}) > 1]
+    if not differing:
+        return None
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    repeated, plain = _Left(session=session), _Left(session=session)
+    for number in range(_PAIRS):
+        if not _look(laboratory, repeated, "entropy fixed", ("entropy",), number):
+            return None
+        differing = _equal_in(repeated, differing)
+        if not differing:
+            return None
+    if not _look(laboratory, plain, "nothing varied", (), 0):
+        return None
+    steady = _equal_in(plain, differing)
+    proven = () if len(steady) == len(differing) else ("entropy",)
+    return _refuted(left, known, differing, proven)
+
+
+def _of_runs(session: Session, verdict: Verdict) -> _Left:
+    """Return what the runs that were compared left out, as far as what they printed was kept."""
+    left, project = _Left(session=session), session.plan.request.project
+    several = several_processes(*(run.record for run in session.runs))
+    for run in session.runs:
+        texts: dict[str, bytes] = {}
+        for stream in STREAMS:
+            channel = verdict.channel(stream)
+            if channel is not None and channel.masked and not several:
+                text = kept(project, run.record.id, stream) or b""
+                texts[stream] = text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
+        left.take(run, texts)
+    return left
+
+
+def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str], number: int) -> bool:
+    """Run twice more and note what is left out; False if a run fails or time is up."""
+
+    def look(found: Repeated, ran: Ran) -> None:
+        paths = {"stdout": found.output.stdout, "stderr": found.output.stderr}
+        left.take(ran, {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()})
+
+    return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, look))
+
+
+def _common(values: Sequence[Mapping[Place, str]]) -> Iterable[Place]:
+    """Return the places that all runs have."""
+    return [place for place in values[0] if all(place in each for each in values[1:])]
+
+
+def _equal_in(left: _Left, places: Iterable[Place]) -> list[Place]:
+    """Return the places that have the same value in all runs that were looked at."""
+    values = [left.values(at) for at in range(len(left.runs))]
+    return [place for place in places if len({each.get(place) for each in values}) == 1 and place in values[0]]
+
+
+def _refuted(
+    left: _Left, known: Sequence[Mapping[Place, str]], places: Sequence[Place], proven: Sequence[str]
+) -> Refuted:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, values in enumerate(known):
+        groups.setdefault(tuple(values[place] for place in places), []).append(at)
+    (one, *_), (other, *_), *_ = groups.values()
+    named: dict[str, list[str]] = {}
+    texts: dict[str, TextDifference] = {}
+    for path, name in places:
+        if known[one][path, name] == known[other][path, name]:
+            continue
+        named.setdefault(path, []).append(name)
+        if path in STREAMS and path not in texts:
+            number = int(name.removeprefix("line ").partition(",")[0])
+            texts[path] = TextDifference(
+                path=path, line=number, before=left.line(one, path, name), after=left.line(other, path, name)
+            )
+    return Refuted(places=named, groups=[*groups.values()], texts=[*texts.values()], proven=proven)
