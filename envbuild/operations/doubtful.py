@@ -90,7 +90,7 @@ class _Left:
         for stream, lines in self.streams[at].items():
             for row in lines:
                 for number, (_, before) in enumerate(self._numbers(at, row), 1):
-                    if leaves_doubt(before):
+                    if row.masked.guessed or leaves_doubt(before):
                         yield stream, f"line {row.number}, number {number}"
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)

@@ -253,6 +253,36 @@ def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
     assert proof["masked"][-1].startswith("by its unit alone: standard output, line 2: fold: ")
 
 
+RESULTS_LIKE_TIMES = """\
+import json, os, time
+drawn = 3.5 + int.from_bytes(os.urandom(4), "big") / 2**33
+print(f"took {time.perf_counter():.6f} s")
+print(f"half-life {drawn:.6f} s")
+json.dump({"time": drawn, "train_runtime": time.perf_counter()}, open("found.json", "w"))
+"""
+
+
+def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
+    """It repeats exactly once the system's entropy is fixed, which no time does; the proof there was goes."""
+    project.write("t.py", RESULTS_LIKE_TIMES)
+    assert "bit-identical 2/2" in project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
+    done = project("verify", "-n", "2", "t.py")
+    assert done.code == 16, done.err
+    assert "  differs            found.json (time); standard output\n" in done.out
+    assert "  printed            stdout line 2: half-life 3." in done.out
+    assert "proven: runs are equal when the system's entropy is fixed  (t.py:2)\n" in done.out
+    assert not (project.folder / "pylock.clitest.verified.json").exists()
+
+
+def test_a_time_under_any_name_is_none(project: Project) -> None:
+    """What a clock measured is another number with the entropy fixed too."""
+    timed = "import time\nprint(f'half-life {time.perf_counter():.6f} s')\n"
+    project.write("t.py", timed)
+    done = project.must("verify", "-n", "2", "t.py")
+    assert "bit-identical 2/2" in done.out
+    assert "2 runs: entropy fixed" in done.out
+
+
 def test_what_is_printed_counts(project: Project) -> None:
     """Times, progress and process numbers are masked and counted; a number that differs is quoted with its line."""
     project.write("t.py", PRINTED)

@@ -407,6 +407,90 @@ OTHER = {
 }
 
 
+def as_zip_with(
+    *, before: bytes = b"", behind: bytes = b"", note: bytes = b"", fields: bytes = b"", streamed: bool = False
+) -> bytes:
+    """An archive with something beside what its one member holds."""
+    stream = Pipe() if streamed else io.BytesIO()
+    stream.write(before)
+    with zipfile.ZipFile(stream, "w" if streamed else "a") as archive:
+        member = zipfile.ZipInfo("w", (2026, 11, 21, 8, 0, 2))
+        member.comment, member.extra = note, fields
+        archive.writestr(member, b"\0\1")
+    return stream.getvalue() + behind
+
+
+class Pipe(io.BytesIO):
+    """Cannot be searched: sizes are written behind members."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_: Any) -> int:
+        raise OSError
+
+    tell = seek
+
+
+def as_zip_with_gap(gap: bytes) -> bytes:
+    """An archive with bytes between its member and its directory."""
+    data = as_zip({"w": b"\0\1"})
+    at, end = data.index(b"PK\1\2"), data.index(b"PK\5\6")
+    place = struct.pack("<L", at + len(gap))
+    return data[:at] + gap + data[at:end] + data[end : end + 16] + place + data[end + 20 :]
+
+
+def as_gzip(name: bytes = b"", comment: bytes = b"", field: bytes = b"") -> bytes:
+    flags = (4 if field else 0) | (8 if name else 0) | (16 if comment else 0)
+    head = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6)
+    head += struct.pack("<H", len(field)) + field if field else b""
+    return head + b"".join(each + b"\0" for each in (name, comment) if each) + gzip.compress(b"a\0", mtime=0)[10:]
+
+
+UNIX = struct.pack("<HHBL", 0x5455, 5, 1, 1795247763)
+"""The time of a member in seconds."""
+OTHER |= {
+    "behind an archive": (as_zip_with(), as_zip_with(behind=b"more")),
+    "between members and their directory": (as_zip_with_gap(b"abc"), as_zip_with_gap(b"abd")),
+    "a member's comment": (as_zip_with(note=b"1"), as_zip_with(note=b"2")),
+    "a member's unknown field": (
+        as_zip_with(fields=struct.pack("<HHL", 0x7777, 4, 1)),
+        as_zip_with(fields=struct.pack("<HHL", 0x7777, 4, 2)),
+    ),
+    "behind a tar archive": (as_tar({"w": b"\0"}, 1), as_tar({"w": b"\0"}, 1) + b"more"),
+    "behind a member of tar": (
+        as_tar({"w": b"\0"}, 1),
+        as_tar({"w": b"\0"}, 1)[:600] + b"x" + as_tar({"w": b"\0"}, 1)[601:],
+    ),
+    "a comment of gzip": (as_gzip(comment=b"1"), as_gzip(comment=b"2")),
+    "a field of gzip": (as_gzip(field=b"1"), as_gzip(field=b"2")),
+    "a text and a number": (as_json(a="1"), as_json(a=1)),
+    "texts and numbers": (as_json(a=["1", "2"]), as_json(a=[1, 2])),
+    "a text and nothing": (pickle.dumps(["None"]), pickle.dumps([None])),
+    "a text and a number, pickled": (pickle.dumps({"a": "1"}), pickle.dumps({"a": 1})),
+    "bytes that can change": (pickle.dumps([b"1"], 5), pickle.dumps([bytearray(b"1")], 5)),
+    "how many times": (as_json(epoch_times=[1.5, 2.5]), as_json(epoch_times=[1.5, 2.5, 3.5])),
+    "how many times, pickled": (pickle.dumps({"epoch_times": [1.5]}), pickle.dumps({"epoch_times": [1.5, 2.5]})),
+}
+SAME_ARCHIVES = {
+    "times in seconds": (as_zip_with(fields=UNIX), as_zip_with(fields=UNIX[:-1] + b"\1")),
+    "sizes behind a member": (as_zip_with(), as_zip_with(streamed=True)),
+    "padding": (
+        as_zip_with(fields=struct.pack("<HH", 0x4246, 3) + b"ZZZ"),
+        as_zip_with(fields=struct.pack("<HH", 0x4246, 5) + b"ZZZZZ"),
+    ),
+    "the name of what is compressed": (as_gzip(name=b"tmp1"), as_gzip(name=b"tmp2")),
+}
+
+
+@pytest.mark.parametrize("case", SAME_ARCHIVES)
+def test_how_an_archive_was_written_does_not_count(case: str) -> None:
+    """Times of members, padding, and where their sizes stand are the container's."""
+    one, other = SAME_ARCHIVES[case]
+    assert one != other
+    assert compared(one, other).same
+
+
 @pytest.mark.parametrize("case", OTHER)
 def test_a_result_is_never_left_out(case: str) -> None:
     """Whatever looks like a measurement and is a result makes a difference."""
@@ -425,6 +509,33 @@ def test_sqlite_is_compared_by_its_rows(tmp_path: Path) -> None:
     assert compared(first, as_database(tmp_path / "c", later, columns)).same
     found = compared(first, as_database(tmp_path / "d", other, columns))
     assert (found.same, found.why.partition(":")[0]) == (False, "t.loss")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("pragma user_version = 1", "pragma user_version = 2"),
+        ("pragma application_id = 1", "pragma application_id = 2"),
+        ("insert into t (rowid, x) values (5, 1)", "insert into t (rowid, x) values (6, 1)"),
+        ("insert into t values (1)", "insert into t values (1.0)"),
+        ("insert into t values (1)", "insert into t values ('1')"),
+        ("insert into t values (x'31')", "insert into t values ('1')"),
+        ("insert into t values (null)", "insert into t values ('NULL')"),
+    ],
+)
+def test_what_a_database_has_besides_values(tmp_path: Path, one: str, other: str) -> None:
+    """Its own numbers, the numbers of rows, and what is a text, a number, bytes or nothing."""
+    found = []
+    for name, statement in (("a", one), ("b", other)):
+        with sqlite3.connect(tmp_path / name) as connection:
+            connection.execute("create table t (x)")
+            connection.execute("create table rowless (x primary key, rowid) without rowid")
+            connection.execute("insert into rowless values (1, 2)")
+            connection.execute(statement)
+        connection.close()
+        found.append((tmp_path / name).read_bytes())
+    assert not compared(*found).same
+    assert compared(found[0], found[0]).same
 
 
 def test_a_julian_day_of_the_run_is_a_time(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Which words before a number leave a doubt that it is a measurement."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.content import read
+from envbuild.verification.doubtful import doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
+from envbuild.verification.printed import Masks
+
+MASKS = Masks(1_795_247_763.0)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "half-life ",
+        "estimated delay: ",
+        "period = ",
+        "epoch 3, best lag: ",
+        "reaction time ",
+        "queue wait ",
+        "mnist time: ",
+    ],
+)
+def test_words_of_results(before: str) -> None:
+    """A word that is none of measuring, nor decides what follows."""
+    assert leaves_doubt(before)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "took ",
+        "loaded mnist in ",
+        "training time: ",
+        "elapsed: ",
+        "epoch 3: ",
+        "[",
+        "step 5/10 - ",
+        "total wall time ",
+        "",
+        "3, ",
+    ],
+)
+def test_words_of_measuring(before: str) -> None:
+    """Words of times and of what is done, and nothing at all."""
+    assert not leaves_doubt(before)
+
+
+@pytest.mark.parametrize(
+    ("number", "exact"), [("0.0203", False), ("0.02031", True), ("1,234", True), ("12", False), ("1.5e-10", False)]
+)
+def test_digits(number: str, exact: bool) -> None:
+    """Four significant digits are hardly ever the same in two measurements."""
+    assert is_exact(number) is exact
+
+
+@pytest.mark.parametrize(
+    ("name", "doubtful"),
+    [
+        ("time", True),
+        ("[3].time", True),
+        ("a.duration", True),
+        ("train_time", False),
+        ("elapsed", False),
+        ("loss", False),
+    ],
+)
+def test_keys(name: str, doubtful: bool) -> None:
+    """A bare word is a column of data as often as one of a log."""
+    assert key_leaves_doubt(name) is doubtful
+
+
+def test_dates_are_no_numbers() -> None:
+    """What is about when the run was is a time for certain."""
+    assert not doubtful_in("saved at 1795247799.25", MASKS)
+    assert doubtful_in("half-life 3.5123 s", MASKS)
+
+
+@pytest.mark.parametrize(
+    ("data", "exact"),
+    [
+        (b'{"time": 0.92345}', {"time": True}),
+        (b'{"time": 0.9}', {}),
+        (b'{"elapsed": 0.92345}', {"elapsed": False}),
+        (b'{"rss": 92345}', {}),
+        (b"half-life 3.5123 s\n", {"line 1": True}),
+        (b"took 3.5123 s\n", {"line 1": False}),
+        (b"i,time\n0,1.2345\n1,2.2345\n", {"time": True}),
+        (b"a,fps\n0,1.2345\n", {"fps": False}),
+    ],
+)
+def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
+    """Times and rates that were left out and have digits enough, with whether their names leave a doubt."""
+    content = read(data, MASKS)
+    assert content is not None
+    assert content.exact == exact
