@@ -53,7 +53,7 @@ RULES: dict[str, str] = {
     "resolve": "core errors host lockfile spec",
     "runs": "cluster core engine errors host lockfile record runtime",
     "difference": "core host lockfile record runtime",
-    "verification": "core difference errors host lockfile record trace",
+    "verification": "core difference errors host lockfile record runtime trace",
     "reports": "core difference errors lockfile record",
     "operations": "*",
     "cli.render": "cluster core difference errors host inputs lockfile operations record runtime signing spec store "

@@ -142,6 +142,8 @@ def _read_zip(view: memoryview, contents: Contents, libraries: dict[str, Any], f
         of_numpy.read_npz(archive, contents)
     else:
         raise UnreadableError("it is a zip archive of no kind that is known")
+    for part in archive.beside():
+        contents.rest("beside", part)
 
 
 def _libraries(root: str, files: Sequence[str]) -> dict[str, Any]:

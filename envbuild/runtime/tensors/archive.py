@@ -7,11 +7,13 @@ import struct
 import zipfile
 import zlib
 
+from .beside import beside_members
 from .contents import UnreadableError
 from .mapping import spilled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 MEMBERS = 100_000
@@ -47,6 +49,17 @@ class Archive:
         self.members = {each.filename: each for each in found}
         if len(found) > MEMBERS or len(found) != len(self.members):
             raise UnreadableError("a zip archive with members that hide others")
+
+    def beside(self) -> Iterator[bytes]:
+        """Yield what is in the archive beside its members' contents: ``beside_members``.
+
+        Raises:
+            UnreadableError: it is damaged.
+        """
+        try:
+            yield from beside_members(self.view, self._zip)
+        except (ValueError, struct.error) as error:
+            raise UnreadableError(f"a damaged zip archive: {error}") from None
 
     def text(self, name: str, limit: int) -> bytes:
         """Return a member that is parsed as a whole.

@@ -117,10 +117,11 @@ def read(archive: Archive, contents: Contents) -> None:
         raise
     except Exception as error:  # the unpickler raises nearly anything for bytes that are no pickle
         raise UnreadableError(f"its structure cannot be read: {type(error).__name__}: {error}"[:200]) from None
-    _Walk(archive, root, contents).visit(value, "")
+    walk = _Walk(archive, root, contents)
+    walk.visit(value, "")
     for name in sorted(archive.members):
         inner = name[len(root) :] if name.startswith(root) else name
-        if name != structure and not inner.startswith("data/") and inner not in _VOLATILE:
+        if name not in walk.read and name != structure and inner not in _VOLATILE:
             contents.rest(inner, archive.read(name))
 
 
@@ -132,6 +133,7 @@ class _Walk:
         self.root = root
         self.big = f"{root}byteorder" in archive.members and archive.text(f"{root}byteorder", 16) == b"big"
         self.seen: dict[int, tuple[int, str]] = {}
+        self.read: set[str] = set()
 
     def visit(self, value: Any, name: str) -> None:
         """Add the tensors of a value, and its words to the rest."""
@@ -150,7 +152,7 @@ class _Walk:
             return
         self.seen[id(value)] = (len(self.seen), "")
         if isinstance(value, dict):
-            rest("dict", len(value))
+            rest(type(value).__name__, len(value))
             for key, part in value.items():
                 self.visit(key, "")
                 self.visit(part, _below(name, key))
@@ -161,8 +163,15 @@ class _Walk:
                 self.visit(part, _below(name, index))
         elif isinstance(value, Thing):
             self._thing(value, name)
+        elif isinstance(value, _Storage):
+            rest("storage", value.dtype, self._storage(value))
         else:
             rest(type(value).__name__)
+
+    def _storage(self, storage: _Storage) -> memoryview:
+        name = f"{self.root}data/{storage.key}"
+        self.read.add(name)
+        return self.archive.read(name)
 
     def _attributes(self, value: Any, name: str) -> None:
         for key, part in getattr(value, "__dict__", {}).items():
@@ -219,7 +228,7 @@ class _Walk:
         if not isinstance(shape, tuple) or not isinstance(strides, tuple) or not isinstance(offset, int):
             raise UnreadableError(f"{name}: a tensor without a shape")
         size = bytes_of(shape, SIZES[dtype])
-        data = self.archive.read(f"{self.root}data/{storage.key}")
+        data = self._storage(storage)
         pieces = gathered(data, SIZES[dtype], offset, shape, strides, self.contents.numpy)
         return self.contents.add(name, f">{dtype}" if self.big else dtype, shape, pieces, size)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import struct
 import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
+from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 
 if sys.version_info >= (3, 14):
@@ -29,12 +28,6 @@ _MEMBERS = 100_000
 _BLOCK, _RESERVED = 512, 500
 """Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
 _STRUCTURE = "/data.pkl"
-_DESCRIBED_BEHIND = 0x08
-"""Of a member's flags: its sizes are behind it."""
-_FIELDS_OF_WRITING = (0x0001, 0x000A, 0x000D, 0x5455, 0x5855, 0x7855, 0x7875)
-"""Sizes in 64 bits, and the times and owners that NTFS and Unix have."""
-_PADDING = 0x4246
-"""With which PyTorch places what is stored at multiples of 64 bytes: caffe2/serialize/inline_container.cc."""
 _OF_WRITING = (".data/serialization_id",)
 """Members of PyTorch's files that describe how they were written."""
 
@@ -49,8 +42,7 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             names = [member.filename for member in members]
             if len({*names}) != len(names):
                 raise UnreadableError("members that hide others")
-            out.add(path, archive.comment)
-            for beside in _beside_members(data, archive):
+            for beside in beside_members(data, archive):
                 out.add(path, beside)
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             for member in members:
@@ -75,61 +67,7 @@ def _member(
             out.time_of_writing(data)
             return
     out.add(path, f"{name} {member.external_attr >> 16:o}")
-    if noted := member.comment + _kept_fields(member.extra):
-        out.add(below(path, name, ": "), noted)
     nested(out, below(path, name, ": "), data)
-
-
-def _beside_members(data: bytes, archive: zipfile.ZipFile) -> Iterator[bytes]:
-    """Yield what is in a zip archive beside its members and its directory: ``zipfile`` passes over it."""
-    at = 0
-    for member in sorted(archive.infolist(), key=lambda each: each.header_offset):
-        start = member.header_offset
-        if start > at:
-            yield data[at:start]
-        names, fields = struct.unpack_from("<HH", data, start + 26)
-        at = start + 30 + names + fields
-        if kept := _kept_fields(data[at - fields : at]):
-            yield kept
-        at = max(at, start) + member.compress_size
-        if member.flag_bits & _DESCRIBED_BEHIND:
-            at += _described(data, at, member)
-    if archive.start_dir > at:
-        yield data[at : archive.start_dir]
-    at = archive.start_dir
-    while data[at : at + 4] == b"PK\x01\x02":
-        at += 46 + sum(struct.unpack_from("<HHH", data, at + 28))
-    if data[at : at + 4] == b"PK\x06\x06":  # the same sizes and places in 64 bits, and where that is
-        at += 12 + int.from_bytes(data[at + 4 : at + 12], "little") + 20
-    at += 22 + len(archive.comment)
-    if data[at - 22 - len(archive.comment) :][:4] != b"PK\x05\x06":
-        raise UnreadableError("a directory that ends otherwise")
-    if at < len(data):
-        yield data[at:]
-
-
-def _described(data: bytes, at: int, member: zipfile.ZipInfo) -> int:
-    """Return the size of what is behind a member of which the size was not known before."""
-    for mark in (b"PK\x07\x08", b""):
-        for sizes in ("<LLL", "<LQQ"):
-            with suppress(struct.error):
-                found = mark + struct.pack(sizes, member.CRC, member.compress_size, member.file_size)
-                if data[at : at + len(found)] == found:
-                    return len(found)
-    return 0
-
-
-def _kept_fields(fields: bytes) -> bytes:
-    """Return the extra fields of a member but for those of when, how and by whom it was written: APPNOTE.TXT 4.5."""
-    kept, at = b"", 0
-    while at + 4 <= len(fields):
-        kind, size = struct.unpack_from("<HH", fields, at)
-        body = fields[at + 4 : at + 4 + size]
-        padding = kind == _PADDING and len({*body}) < 2
-        if kind not in _FIELDS_OF_WRITING and not padding:
-            kept += fields[at : at + 4] + body
-        at += 4 + size
-    return kept + fields[at:]
 
 
 def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:

@@ -126,6 +126,9 @@ def test_newer_and_quantised_tensors(read: Read) -> None:
     assert read(zipped(members))["tensors"] == dict.fromkeys("ab", entry("uint8", [4], b"abcd"))
 
 
+UNTYPED = Storage("UntypedStorage", "0", 4)
+
+
 def contents_of(read: Read, data: bytes) -> str:
     found = read(data)
     assert "unread" not in found
@@ -136,7 +139,7 @@ def contents_of(read: Read, data: bytes) -> str:
     ("left", "right", "same"),
     [
         (zipped({"a.npy": npy("<f4", (2, 3), SIX)}),
-         zipped({"a.npy": npy("<f4", (2, 3), SIX)}, comment=b"later"), True),
+         zipped({"a.npy": npy("<f4", (2, 3), SIX)}, comment=b"later"), False),
         (zipped({"a.npy": npy("<f4", (2, 3), SIX)}), zipped({"b.npy": npy("<f4", (2, 3), SIX)}), False),
         (npy("<f4", (2, 3), SIX), npy("<f4", (3, 2), SIX), False),
         (npy("<f4", (2, 3), SIX), npy("<i4", (2, 3), SIX), False),
@@ -147,6 +150,10 @@ def contents_of(read: Read, data: bytes) -> str:
         (torch_archive({"lr": 0.1}, {}), torch_archive({"lr": 0.1}, {}), True),
         (torch_archive({}, {}, code=b"a"), torch_archive({}, {}, code=b"b"), False),
         (torch_archive([1, [2]], {}), torch_archive([[1], 2], {}), False),
+        (torch_archive({}, {}), torch_archive({}, {"0": b"a"}), False),
+        (torch_archive([UNTYPED], {"0": b"abcd"}), torch_archive([UNTYPED], {"0": b"abce"}), False),
+        (torch_archive({}, {}), torch_archive({}, {}) + b"more", False),
+        (torch_archive({}, {}), torch_archive(Call("collections", "OrderedDict"), {}), False),
         (torch_archive(Call("a", "b", (1,)), {}), torch_archive(Call("a", "c", (1,)), {}), False),
     ],
 )  # fmt: skip
