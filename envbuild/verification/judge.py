@@ -26,12 +26,14 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
-from envbuild.verification.content.canonical import Content, compare
+from envbuild.verification.content.canonical import OF_WRITING, ONLY_BYTES, Content, compare
 from envbuild.verification.content.names import common_names
 from envbuild.verification.files import FileTable, masks_of
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "events", "outside", "stdout", "stderr"]
+_DATED = (".keras", ".h5", ".hdf5", ".pt", ".pth", ".ckpt", ".npz", ".bin", ".zip")
+"""Ends of the names of saved models whose format keeps times, or how it was written."""
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
 _METRIC = "metric:"
@@ -671,7 +673,8 @@ def _same_content(files: FileTable) -> tuple[SameContent, ...]:
         other = next(run for run in runs if first and digests[id(run)] != first.sha256)
         mine, theirs = files.content(runs[0], name), files.content(other, name)
         if mine is None or theirs is None:
-            found.append(SameContent(path=name, why="the format keeps the time of writing"))
+            dated = name.endswith(_DATED)
+            found.append(SameContent(path=name, why=OF_WRITING if dated else ONLY_BYTES))
         else:
             difference = compare(mine, theirs)
             found.append(SameContent(path=name, why=difference.why, left_out=difference.left_out))

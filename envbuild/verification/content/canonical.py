@@ -13,6 +13,8 @@ import msgspec
 from envbuild.verification.doubtful import doubtful_in, is_exact, key_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
+OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
+"""Why files of equal content have other bytes."""
 FILE = 128 << 20
 """Bytes of the largest file that is opened."""
 UNPACKED = 256 << 20
@@ -81,8 +83,8 @@ def compare(one: Content, other: Content) -> Difference:
     if one.digest == other.digest:
         reasons = [f"{_some(names)} {'differs' if len(names) == 1 else 'differ'}"] if names else []
         if one.times != other.times:
-            reasons.append("the format keeps the time of writing")
-        return Difference(same=True, why=" and ".join(reasons) or "only the container's bytes differ", left_out=names)
+            reasons.append(OF_WRITING)
+        return Difference(same=True, why=" and ".join(reasons) or ONLY_BYTES, left_out=names)
     return Difference(same=False, why=_first(one.entries, other.entries), left_out=names)
 
 
