@@ -16,7 +16,7 @@ from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.doubtful import exact_numbers, is_exact, leaves_doubt
+from envbuild.verification.doubtful import by_midnight, exact_numbers, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import rows
@@ -75,10 +75,10 @@ class _Left:
     def values(self, at: int) -> dict[Place, str]:
         """Return the exact numbers in what a run left out."""
         found = {
-            (stream, f"line {row.number}, number {number}"): value
+            (stream, place): value
             for stream, lines in self.streams[at].items()
             for row in lines
-            for number, (value, _) in enumerate(self._numbers(at, row), 1)
+            for place, value, _ in self._numbers(at, row)
             if is_exact(value)
         }
         for path, content in self.runs[at].contents.items():
@@ -89,9 +89,9 @@ class _Left:
         """Yield the places of a run whose words leave a doubt."""
         for stream, lines in self.streams[at].items():
             for row in lines:
-                for number, (_, before) in enumerate(self._numbers(at, row), 1):
+                for place, _, before in self._numbers(at, row):
                     if row.masked.guessed or leaves_doubt(before):
-                        yield stream, f"line {row.number}, number {number}"
+                        yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
 
@@ -100,10 +100,13 @@ class _Left:
         number = int(place.removeprefix("line ").partition(",")[0])
         return next(row.text for row in self.streams[at][stream] if row.number == number)
 
-    def _numbers(self, at: int, row: Row) -> list[tuple[str, str]]:
+    def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, str, str]]:
+        """Yield where a number is in a line, it, and what is before it; lines with more or fewer are other places."""
         if row.masked.kinds.isdisjoint(("times", "rates")) or row.masked.left_out:
-            return []
-        return [*exact_numbers(row.text, masks_of(self.runs[at].record))]
+            return
+        numbers = [*exact_numbers(row.text, masks_of(self.runs[at].record))]
+        for number, (value, before) in enumerate(numbers, 1):
+            yield f"line {row.number}, number {number} of {len(numbers)}", value, before
 
 
 def refute(
@@ -124,7 +127,7 @@ def refute(
     left = _of_runs(session, verdict)
     known = [left.values(at) for at in range(len(left.runs))]
     doubted = {*known[0]} if strict else {*left.doubted(0)}
-    differing = [place for place in _common(known) if place in doubted and len({each[place] for each in known}) > 1]
+    differing = [place for place in _common(known) if place in doubted and _differ([each[place] for each in known])]
     if not differing:
         return None
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
@@ -165,6 +168,11 @@ def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str
         left.take(ran, {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()})
 
     return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, look))
+
+
+def _differ(values: Sequence[str]) -> bool:
+    """Whether values differ, and not by a midnight between two runs."""
+    return any(value != values[0] and not by_midnight(value, values[0]) for value in values)
 
 
 def _common(values: Sequence[Mapping[Place, str]]) -> Iterable[Place]:

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import date
 
 from envbuild.record.measurements import kind_of, names_measuring
 from envbuild.verification.printed import Masks, moment_of
 
 _DIGITS = 4
 """Significant digits from which on two measured times are hardly ever the same number."""
-_NUMBER = re.compile(r"(?<![\w.:/-])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?(?![:/-]?\d)", re.IGNORECASE)
+_DAY = r"20\d\d-\d\d-\d\d"
+_NUMBER = re.compile(
+    rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|\d{{1,2}}:\d\d:\d\d(?:\.\d+)?"
+    r"|(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?)(?![:/-]?\d)",
+    re.IGNORECASE,
+)
+_ONLY_DAY = re.compile(_DAY)
+_OF_TIMES = frozenset((
+    "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
+    "date", "datetime", "timestamp", "utc", "created", "modified", "saved", "updated", "generated", "written",
+    "logged", "log", "starting", "finished", "finish", "completed", "done", "began", "begins", "ended", "run",
+    "runs",
+))  # fmt: skip
+"""Words before dates and times of day of when something was done, beside those of measuring."""
 _CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d[\d.,:%/e+-]*|\. ")
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _DECISIVE = frozenset(("took", "takes", "taking", "elapsed", "in", "after", "within", "runtime", "walltime", "eta"))
@@ -26,18 +40,30 @@ _BARE = frozenset(
 )
 """Names of columns and keys that data have as often as logs."""
 _WORDS = 3
+_LINE = re.compile(r"line \d+$")
 
 
 def exact_numbers(text: str, masks: Masks) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a text that are no dates, each with the text before it.
+    """Yield the numbers, dates and times of day of a text, each with the text before it; no seconds since 1970.
 
     Args:
         text: one line.
         masks: of the run, which knows what is a date of about when it was.
     """
     for found in _NUMBER.finditer(text):
-        if not masks.is_moment(moment_of(float(found[0].replace(",", "")))):
+        plain = ":" not in found[0] and _ONLY_DAY.fullmatch(found[0]) is None
+        if not plain or not masks.is_moment(moment_of(float(found[0].replace(",", "")))):
             yield found[0], text[: found.start()]
+
+
+def by_midnight(one: str, other: str) -> bool:
+    """Whether two values are days next to each other: one run may have been before midnight."""
+    if _ONLY_DAY.fullmatch(one) is None or _ONLY_DAY.fullmatch(other) is None:
+        return False
+    try:
+        return abs((date.fromisoformat(one) - date.fromisoformat(other)).days) < 2
+    except ValueError:
+        return False
 
 
 def is_exact(number: str) -> bool:
@@ -49,15 +75,28 @@ def is_exact(number: str) -> bool:
 def leaves_doubt(before: str) -> bool:
     """Whether the words before a number may name a result: not all of them are of measuring."""
     words = [word.lower() for word in _WORD.findall(_CLAUSES.split(before)[-1])][-_WORDS:]
-    return bool(words) and words[-1] not in _DECISIVE and not all(map(names_measuring, words))
+    known = (word in _OF_TIMES or names_measuring(word) for word in words)
+    return bool(words) and words[-1] not in _DECISIVE and not all(known)
+
+
+def _key(name: str) -> str:
+    return re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", name)[-1])
 
 
 def key_leaves_doubt(name: str) -> bool:
     """Whether a key or the name of a column may be a result's as well, such as a bare ``time``."""
-    key = re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", name)[-1])
+    key = _key(name)
     return key.lower() in _BARE and kind_of(key) == "time"
 
 
-def doubtful_in(text: str, masks: Masks) -> bool:
-    """Whether a line of a file has a number that may be a result."""
+def doubtful_in(text: str, name: str, masks: Masks) -> bool:
+    """Whether a text of a file has a number that may be a result.
+
+    Args:
+        text: one line.
+        name: where it is: by a key, or a line.
+        masks: of the run.
+    """
+    if _LINE.search(name) is None:
+        text = f"{re.sub(r'[^a-z]+', ' ', _key(name), flags=re.IGNORECASE)}: {text}"
     return any(is_exact(number) and leaves_doubt(before) for number, before in exact_numbers(text, masks))

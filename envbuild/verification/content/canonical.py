@@ -180,7 +180,7 @@ class Canonical:
         """Note what is masked in a line."""
         self.leave_out(name, value, ", ".join(sorted(kinds)))
         if kinds <= _MEASURED and name in self._left_out:
-            self._exact[name] = doubtful_in(value, self.masks)
+            self._exact[name] = doubtful_in(value, name, self.masks)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

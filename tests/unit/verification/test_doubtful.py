@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envbuild.verification.content import read
-from envbuild.verification.doubtful import doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
+from envbuild.verification.doubtful import by_midnight, doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
 from envbuild.verification.printed import Masks
 
 MASKS = Masks(1_795_247_763.0)
@@ -74,8 +74,33 @@ def test_keys(name: str, doubtful: bool) -> None:
 
 def test_dates_are_no_numbers() -> None:
     """What is about when the run was is a time for certain."""
-    assert not doubtful_in("saved at 1795247799.25", MASKS)
-    assert doubtful_in("half-life 3.5123 s", MASKS)
+    assert not doubtful_in("saved at 1795247799.25", "line 1", MASKS)
+    assert doubtful_in("half-life 3.5123 s", "line 1", MASKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "doubtful"),
+    [
+        ("forecast", "2026-11-24", True),
+        ("best.predicted_date", "2026-11-24", True),
+        ("created_at", "2026-11-24 08:00:01", False),
+        ("date", "2026-11-24", False),
+        ("line 3", "next failure on 2026-11-24", True),
+        ("line 3", "sunrise at 06:12:33", True),
+        ("line 3", "saved at 06:12:33", False),
+        ("line 3", "2026-11-24 08:00:01,123 INFO epoch 3", False),
+    ],
+)
+def test_dates_under_names(name: str, text: str, doubtful: bool) -> None:
+    """A date or a time of day of something that was not done by the program."""
+    assert doubtful_in(text, name, MASKS) is doubtful
+
+
+def test_midnight() -> None:
+    """Days next to each other may be those of two runs."""
+    assert by_midnight("2026-11-24", "2026-11-25")
+    assert not by_midnight("2026-11-24", "2026-11-27")
+    assert not by_midnight("3.5123", "3.6123")
 
 
 @pytest.mark.parametrize(
