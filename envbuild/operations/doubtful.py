@@ -2,8 +2,9 @@
 
 A name is a guess: ``half-life 3.5123 s`` may be a time that the program took, or what it computed. What a clock
 measures is another number in each run, whatever else is fixed. So where runs are equal but for such numbers, and the
-words leave a doubt, the program runs again with the system's entropy fixed. A number that differed before, has four
-digits or more and is the same in all of those runs is a result, and the runs are different.
+words leave a doubt, the program runs again with all fixed but the clock: the system's entropy, addresses, the order of
+tasks. A number that differed before, has four digits or more and is the same in all of those runs is a result, and the
+runs are different. Two runs more, with the entropy alone fixed, show whether it is the cause.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.doubtful import by_midnight, exact_numbers, is_exact, leaves_doubt
+from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import rows
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
+_FIXED = ("entropy", "addresses", "order")
+"""All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _PAIRS = 2
-"""Pairs of runs with the entropy fixed in which a number has to be the same."""
+"""Pairs of such runs in which a number has to be the same."""
 
 Place = tuple[str, str]
 """A stream or file, and the line and number or the name in it."""
@@ -102,7 +105,7 @@ class _Left:
 
     def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, str, str]]:
         """Yield where a number is in a line, it, and what is before it; lines with more or fewer are other places."""
-        if row.masked.kinds.isdisjoint(("times", "rates")) or row.masked.left_out:
+        if not row.masked.kinds or not row.masked.kinds <= MEASURED:  # memory repeats where addresses do
             return
         numbers = [*exact_numbers(row.text, masks_of(self.runs[at].record))]
         for number, (value, before) in enumerate(numbers, 1):
@@ -133,16 +136,16 @@ def refute(
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     repeated, plain = _Left(session=session), _Left(session=session)
     for number in range(_PAIRS):
-        if not _look(laboratory, repeated, "entropy fixed", ("entropy",), number):
+        if not _look(laboratory, repeated, "all fixed but the clock", _FIXED, number):
             return None
         differing = _equal_in(repeated, differing)
         if not differing:
             return None
-    if not _look(laboratory, plain, "nothing varied", (), 0):
-        return None
-    steady = _equal_in(plain, differing)
-    proven = () if len(steady) == len(differing) else ("entropy",)
-    return _refuted(left, known, differing, proven)
+    drawn = _Left(session=session)
+    by_entropy = _look(laboratory, drawn, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
+    if by_entropy and _look(laboratory, plain, "nothing varied", (), 0) and _equal_in(plain, differing) != differing:
+        return _refuted(left, known, differing, ("entropy",))
+    return _refuted(left, known, differing, ())
 
 
 def _of_runs(session: Session, verdict: Verdict) -> _Left:

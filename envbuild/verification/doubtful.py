@@ -14,6 +14,8 @@ from datetime import date
 from envbuild.record.measurements import kind_of, names_measuring
 from envbuild.verification.printed import Masks, moment_of
 
+MEASURED = frozenset(("times", "rates"))
+"""What is masked in lines of which experiments are made."""
 _DIGITS = 4
 """Significant digits from which on two measured times are hardly ever the same number."""
 _DAY = r"20\d\d-\d\d-\d\d"
@@ -25,7 +27,7 @@ _NUMBER = re.compile(
 _ONLY_DAY = re.compile(_DAY)
 _OF_TIMES = frozenset((
     "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
-    "date", "datetime", "timestamp", "utc", "created", "modified", "saved", "updated", "generated", "written",
+    "date", "datetime", "timestamp", "utc", "created", "changed", "modified", "saved", "updated", "generated", "written",
     "logged", "log", "starting", "finished", "finish", "completed", "done", "began", "begins", "ended", "run",
     "runs",
 ))  # fmt: skip

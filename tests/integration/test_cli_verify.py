@@ -263,7 +263,7 @@ json.dump({"time": drawn, "train_runtime": time.perf_counter()}, open("found.jso
 
 
 def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
-    """It repeats exactly once the system's entropy is fixed, which no time does; the proof there was goes."""
+    """It repeats exactly once all but the clock is fixed, which no time does; the proof there was goes."""
     project.write("t.py", RESULTS_LIKE_TIMES)
     assert "bit-identical 2/2" in project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
     done = project("verify", "-n", "2", "t.py")
@@ -275,12 +275,12 @@ def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
 
 
 def test_a_time_under_any_name_is_none(project: Project) -> None:
-    """What a clock measured is another number with the entropy fixed too."""
+    """What a clock measured is another number with all else fixed too."""
     timed = "import time\nprint(f'half-life {time.perf_counter():.6f} s')\n"
     project.write("t.py", timed)
     done = project.must("verify", "-n", "2", "t.py")
     assert "bit-identical 2/2" in done.out
-    assert "2 runs: entropy fixed" in done.out
+    assert "2 runs: all fixed but the clock" in done.out
 
 
 def test_what_is_printed_counts(project: Project) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from envbuild.verification.doubtful import doubtful_in, is_exact, key_leaves_doubt
+from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
@@ -30,7 +30,6 @@ _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
 _NUMBERS = re.compile(r"[\d.]+")
-_MEASURED = frozenset(("times", "rates"))
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -179,7 +178,7 @@ class Canonical:
     def leave_out_of_text(self, name: str, value: str, kinds: frozenset[str]) -> None:
         """Note what is masked in a line."""
         self.leave_out(name, value, ", ".join(sorted(kinds)))
-        if kinds <= _MEASURED and name in self._left_out:
+        if kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks)
 
     def is_moment(self, seconds: float) -> bool:
