@@ -27,9 +27,9 @@ _NUMBER = re.compile(
 _ONLY_DAY = re.compile(_DAY)
 _OF_TIMES = frozenset((
     "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
-    "date", "datetime", "timestamp", "utc", "created", "changed", "modified", "saved", "updated", "generated", "written",
-    "logged", "log", "starting", "finished", "finish", "completed", "done", "began", "begins", "ended", "run",
-    "runs",
+    "date", "datetime", "timestamp", "utc", "created", "changed", "modified", "saved", "updated", "generated",
+    "written", "logged", "log", "starting", "finished", "finish", "completed", "done", "began", "begins", "ended",
+    "run", "runs",
 ))  # fmt: skip
 """Words before dates and times of day of when something was done, beside those of measuring."""
 _CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d[\d.,:%/e+-]*|\. ")
