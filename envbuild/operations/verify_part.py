@@ -111,7 +111,9 @@ def run_part(shared: RunOptions, options: VerifyOptions, verification: str, even
     output = _output(options, folder, rank)
     request = varied_request(plan, part.number, folder, "", output)
     if job is not None:
-        request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
+        # A rank that looks before rank 0 has saved its model would have other outputs than in the next run. The job's
+        # script has srun end all ranks once one has failed.
+        request = ranks.enter(job, request, events, compared=prepared.engine.is_local(), to_the_last=True)
     from envbuild.runs import execute
 
     with prefer_guard_error(request.lock, shared, prepared.engine):
