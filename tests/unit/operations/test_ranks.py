@@ -95,15 +95,20 @@ class Slow(Silent):
 @pytest.mark.parametrize("over", ["folder", "tcp"])
 def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str) -> None:
     """The launcher ends the others as soon as one has ended: with its signal, and not with their own exit code."""
-    variables = dict(SLURM)
-    if over == "tcp":
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            variables |= SECRET | {"ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{free.getsockname()[1]}"}
+    with socket.socket() as held:  # bound all the time, so that nobody else gets the port; rank 0 may listen at it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        place = SECRET | {"ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{held.getsockname()[1]}"}
+        refuse(tmp_path, SLURM | (place if over == "tcp" else {}))
+
+
+def refuse(folder: Path, variables: dict[str, str]) -> None:
+    """Have two ranks refuse their job, one of which takes its time."""
     listeners = [Slow(0.0), Slow(0.7)]
     ended: dict[int, float] = {}
 
     def rank(number: int) -> None:
-        job = ranks.join(tmp_path / "pylock.t.toml", guard=True, environment=variables | {"SLURM_PROCID": str(number)})
+        job = ranks.join(folder / "pylock.t.toml", guard=True, environment=variables | {"SLURM_PROCID": str(number)})
         assert job is not None
         error: EnvbuildError = LockError("wrong")
         ranks.fail(job, error, listeners[number])
@@ -113,7 +118,7 @@ def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert sorted(ended) == [0, 1]
     assert min(ended.values()) >= max(listener.refused for listener in listeners) > 0.0
 
