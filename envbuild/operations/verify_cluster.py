@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.cluster.batch import Job
+from envbuild.cluster.rank import numbers_text
 from envbuild.core import leftovers
 from envbuild.core.fs import read_regular
 from envbuild.core.text import plain, plural
@@ -335,8 +336,8 @@ def _torn(gathering: _Gathering, number: int) -> JobError:
     places = {rank: each.ran[number].record.rank for rank, each in gathering.ranks.items()}
     early = [rank for rank, place in places.items() if place is not None and not place.waited]
     return JobError(
-        f"run {number + 1}: {'rank' if len(early) == 1 else 'ranks'} {', '.join(map(str, early[:_SHOWN]))} could not "
-        "learn when the other ranks had ended: their files may have been read too early",
+        f"run {number + 1}: rank {numbers_text(early)} could not learn when the other ranks had ended: files that they "
+        "still wrote may not have been read",
         "try again; the ranks share the project's folder, or reach rank 0: ENVBUILD_RANKS_ADDRESS",
     )
 
