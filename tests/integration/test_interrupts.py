@@ -39,7 +39,7 @@ def _containers(project: Project, run: str) -> list[str]:
 
 
 def _interrupted(project: Project, command: list[str], number: signal.Signals, delay: float) -> tuple[int, str, float]:
-    """Send a signal some time after envbuild has its handlers; returns exit code, standard error and seconds to the end.
+    """Send a signal some time after envbuild has its handlers; returns exit code, standard error, seconds.
 
     The interpreter that starts has none yet: a Ctrl-C in the middle of that is Python's own, with a traceback.
     """

@@ -100,7 +100,8 @@ def test_a_second_interrupt_does_not_keep_the_job(tmp_path: Path, monkeypatch: p
         follow_job.cancel("7")
     thread.join()
     # Opened for both: a scancel that was killed would otherwise leave this test waiting for a reader.
-    with open(os.open(tmp_path / "go", os.O_RDWR), "w") as go, open(os.open(tmp_path / "done", os.O_RDWR), "rb") as done:
+    pipes = [os.open(tmp_path / name, os.O_RDWR) for name in ("go", "done")]
+    with open(pipes[0], "w") as go, open(pipes[1], "rb") as done:
         go.write("cancelled\n")
         go.flush()
         assert select.select([done], [], [], 60)[0], "it was killed"

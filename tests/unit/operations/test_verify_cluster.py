@@ -79,10 +79,15 @@ class Rig:
         """Leave what one rank of one run leaves."""
         outputs = (Output(path="out", change="created", size=1, sha256=sha(sign)),)
         start = f"{number:032x}"
-        place = Rank(launcher="Slurm", rank=rank, world=world, start=start, host=node, waited=waited) if world > 1 else None
+        place = Rank(launcher="Slurm", rank=rank, world=world, start=start, host=node, waited=waited)
         host = HostFacts(kernel="6.1", machine="x86_64", cpu=Cpu(level=level))
         saved = record(
-            history.new_id(1000 + number * 100 + rank), outputs=outputs, host=host, rank=place, metrics={}, **facts
+            history.new_id(1000 + number * 100 + rank),
+            outputs=outputs,
+            host=host,
+            rank=place if world > 1 else None,
+            metrics={},
+            **facts,
         )
         history.save(self.project, saved)
         if steps:
