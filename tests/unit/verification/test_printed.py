@@ -392,8 +392,8 @@ BY_CLOCK = [
     C10D.format("I", "No socket on (10.0.0.1, 29500) is listening yet, will retry."),
     C10D.format(
         "W",
-        "waitForInput: poll for socket SocketImpl(fd=57, addr=[node1.cluster]:40112, remote=[node-2]:29500) returned 0, "
-        "likely a timeout",
+        "waitForInput: poll for socket SocketImpl(fd=57, addr=[node1.cluster]:40112, remote=[node-2]:29500) "
+        "returned 0, likely a timeout",
     ),
     "[W socket.cpp:436] [c10d] The hostname of the client socket cannot be retrieved. err=-2\n",
 ]
@@ -403,8 +403,8 @@ BY_CLOCK = [
 def test_a_message_by_the_clock_is_there_or_not(line: str) -> None:
     """A slow run has more of them, or fewer.
 
-    TensorFlow logs it at most once in some seconds, or as memory is free; PyTorch as often as ranks wait for another, and
-    its warning that is to come once comes twice if two threads are at it: in 2 of about 30 runs of a rank 0, under load.
+    TensorFlow logs it at most once in some seconds, or as memory is free; PyTorch as often as ranks wait for another.
+    Its warning that is to come once comes twice if two threads are at it: in 2 of about 30 runs of a rank 0, under load.
     """
     before, after = b"epoch 1\nepoch 2\n", f"epoch 1\n{line}epoch 2\n{line}".encode()
     assert first_difference("stderr", before, after, (MASKS, MASKS), ordered=True) is None
