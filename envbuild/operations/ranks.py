@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,10 +129,13 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool, to_t
     rank, verdict = job.rank, None
     if job.exchange is not None:
         facts = host_facts() if compared else None
+        first = _states(request)
         verdict = job.exchange.agree(_answer(job, request, facts), request.allow)
         if (error := _refusal(verdict, rank)) is not None:
             _settle(job.exchange, verdict, rank.world, error, events)
             raise error
+        if request.workspace is None:
+            request = msgspec.structs.replace(request, before=_before(request, first))
         rank = msgspec.structs.replace(
             rank, start=verdict.start, hosts=tuple(map(str, verdict.hosts)), allowed=tuple(verdict.allowed)
         )
@@ -156,6 +160,27 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool, to_t
         own_variables={**variables, **request.own_variables},
         placement=_placement(rank, job.environment),
     )
+
+
+def _states(request: RunRequest) -> Mapping[str, tuple[int, int, int, int, int]]:
+    """Return the state of the project, which no rank's program can have changed before this one is compared."""
+    from envbuild.runs import workspace
+
+    return workspace.scan(request.project, tuple(entry.path.strip("/") for entry in request.lock.inputs))
+
+
+def _before(
+    request: RunRequest, first: Mapping[str, tuple[int, int, int, int, int]]
+) -> Mapping[str, tuple[int, int, int, int, int]]:
+    """Return the state before the run: without what the programs of other ranks have written since ``first``.
+
+    Lock files are as they are now: another rank's envbuild may have recorded the image that it made.
+    """
+    from envbuild.runs import workspace
+
+    now = _states(request)
+    locks = {path: state for path, state in now.items() if fnmatchcase(path, "pylock.*")}
+    return workspace.without_others(now, {**first, **locks})
 
 
 _NO_NETWORK = (

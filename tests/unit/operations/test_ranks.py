@@ -6,15 +6,21 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from envbuild.cluster.agreement import Answer, Verdict
 from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.launchers import find_rank
 from envbuild.cluster.tcp import TcpExchange
 from envbuild.errors import EnvbuildError, LockError, UsageError
+from envbuild.lockfile.model import dumps
 from envbuild.operations import ranks
 from envbuild.operations.events import Event, JobRefused, Silent
+from envbuild.runs.request import RunRequest
+from envbuild.runs.workspace import changes, scan
+from tests.support.runtime import make_lock
 
 SLURM = {
     "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1",
@@ -76,6 +82,37 @@ def test_addresses_of_all_kinds_are_taken() -> None:
     """Names, IPv4 and IPv6."""
     for text, host in (("node1:29400", "node1"), ("10.0.0.1:29400", "10.0.0.1"), ("[fd00::1]:29400", "fd00::1")):
         assert address(**SLURM, ENVBUILD_RANKS_ADDRESS=text) == (host, 29400)
+
+
+class Meeting:
+    """Others that have prepared their start by the time they are compared, and have begun by the time this is known."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+
+    def agree(self, answer: Answer, allow: object) -> Verdict:
+        (self._project / "pylock.t.image.json").write_text("another rank's image")
+        (self._project / "early").write_text("another rank's result")
+        (self._project / "kept").write_text("changed by another rank")
+        (self._project / "removed").unlink()
+        return Verdict(start="1" * 32, nonces={"0": answer.nonce, "1": "2" * 32}, hosts=("node1", "node2"))
+
+
+def test_what_others_write_before_this_rank_looks_is_an_output(tmp_path: Path) -> None:
+    """The state before the run is that of before any rank began; what their envbuild has written is part of it."""
+    lock = make_lock(inputs=(), packages=())
+    (tmp_path / "pylock.t.toml").write_bytes(dumps(lock))
+    for name in ("kept", "removed"):
+        (tmp_path / name).write_text(name)
+    request = RunRequest(lock_path=tmp_path / "pylock.t.toml", lock=lock, image="", config="", arguments=("t.py",))
+    rank = find_rank(SLURM, "node2")
+    assert rank is not None
+    job = ranks.Job(rank=rank, exchange=cast(Any, Meeting(tmp_path)), environment=SLURM)
+    found = ranks.enter(job, request, Silent(), compared=False)
+    assert found.before is not None
+    outputs, deleted = changes(tmp_path, found.before, scan(tmp_path))
+    assert [(output.path, output.change) for output in outputs] == [("early", "created"), ("kept", "changed")]
+    assert deleted == ("removed",)
 
 
 class Slow(Silent):

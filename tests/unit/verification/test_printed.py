@@ -404,7 +404,7 @@ def test_a_message_by_the_clock_is_there_or_not(line: str) -> None:
     """A slow run has more of them, or fewer.
 
     TensorFlow logs it at most once in some seconds, or as memory is free; PyTorch as often as ranks wait for another.
-    Its warning that is to come once comes twice if two threads are at it: in 2 of about 30 runs of a rank 0, under load.
+    Its warning that is to come once comes twice if two threads are at it: in 2 of 30 runs of a rank 0, under load.
     """
     before, after = b"epoch 1\nepoch 2\n", f"epoch 1\n{line}epoch 2\n{line}".encode()
     assert first_difference("stderr", before, after, (MASKS, MASKS), ordered=True) is None
