@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envbuild.core.uninterrupted import uninterrupted
 from envbuild.errors import EngineError
 
 _LAST = frozenset(
@@ -127,8 +128,22 @@ def _ended(answer: str) -> Ended | None:
 
 
 def cancel(job: str) -> None:
-    """End a job; one that has ended is fine."""
+    """End a job; one that has ended is fine.
+
+    A second signal does not keep the job: ``timeout`` sends SIGTERM to its command and to its process group, and a user
+    presses Ctrl-C twice. Once begun, scancel goes on by itself, outside of that group.
+
+    Raises:
+        KeyboardInterrupt: one came meanwhile.
+    """
     program = shutil.which("scancel")
-    if program is not None:
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run([program, job], capture_output=True, timeout=_PATIENCE, check=False)
+    if program is None:
+        return
+    quiet = subprocess.DEVNULL
+    with suppress(OSError, subprocess.TimeoutExpired):
+        begun, interrupt = uninterrupted(
+            lambda: subprocess.Popen([program, job], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        )
+        if interrupt is not None:
+            raise interrupt
+        begun.wait(_PATIENCE)

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
 _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
+_TO_THE_LAST = 7 * 86_400.0
+"""The same where a launcher ends all ranks once one has died, so that nobody is waited for in vain."""
 _TO_DELIVER, _BEFORE_THE_END = 60.0, 5.0
 """Seconds for the records of all ranks to reach rank 0's machine; fewer where not all have ended: rank 0 has failed,
 and the launcher ends the others once it has ended, or a rank was killed."""
@@ -105,7 +108,7 @@ def require_no_launcher(environment: Mapping[str, str] | None = None) -> None:
     )
 
 
-def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> RunRequest:
+def enter(job: Job, request: RunRequest, events: Events, *, compared: bool, to_the_last: bool = False) -> RunRequest:
     """Compare this rank with the others, and return the request with its rank and the variables that the program needs.
 
     Args:
@@ -113,6 +116,8 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
         request: what it would run.
         events: receives notes.
         compared: this machine is the one that the program runs on; False for a remote engine, whose facts are unknown.
+        to_the_last: after a good end wait for the end of all other ranks, however long they still write; the launcher
+            ends those that wait for one that has died.
 
     Raises:
         HostMismatchError: the machines do not match the lock or each other; the message has a table.
@@ -124,10 +129,13 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
     rank, verdict = job.rank, None
     if job.exchange is not None:
         facts = host_facts() if compared else None
+        first = _states(request)
         verdict = job.exchange.agree(_answer(job, request, facts), request.allow)
         if (error := _refusal(verdict, rank)) is not None:
             _settle(job.exchange, verdict, rank.world, error, events)
             raise error
+        if request.workspace is None:
+            request = msgspec.structs.replace(request, before=_before(request, first))
         rank = msgspec.structs.replace(
             rank, start=verdict.start, hosts=tuple(map(str, verdict.hosts)), allowed=tuple(verdict.allowed)
         )
@@ -147,11 +155,32 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
         rank=rank,
         own_mounts=mounts,
         address="" if network == "none" else _own_address(variables.get("MASTER_ADDR", "")),
-        finished=_finished(job.exchange),
+        finished=_finished(job.exchange, _TO_THE_LAST if to_the_last else _AT_THE_END),
         recorded=_recorded(job, rank, request.project, events),
         own_variables={**variables, **request.own_variables},
         placement=_placement(rank, job.environment),
     )
+
+
+def _states(request: RunRequest) -> Mapping[str, tuple[int, int, int, int, int]]:
+    """Return the state of the project, which no rank's program can have changed before this one is compared."""
+    from envbuild.runs import workspace
+
+    return workspace.scan(request.project, tuple(entry.path.strip("/") for entry in request.lock.inputs))
+
+
+def _before(
+    request: RunRequest, first: Mapping[str, tuple[int, int, int, int, int]]
+) -> Mapping[str, tuple[int, int, int, int, int]]:
+    """Return the state before the run: without what the programs of other ranks have written since ``first``.
+
+    Lock files are as they are now: another rank's envbuild may have recorded the image that it made.
+    """
+    from envbuild.runs import workspace
+
+    now = _states(request)
+    locks = {path: state for path, state in now.items() if fnmatchcase(path, "pylock.*")}
+    return workspace.without_others(now, {**first, **locks})
 
 
 _NO_NETWORK = (
@@ -356,11 +385,11 @@ def _own_address(master: str) -> str:
     return address.own_address([master]) if master else ""
 
 
-def _finished(exchange: Exchange | TcpExchange | None) -> Callable[[int], Mapping[int, int]] | None:
+def _finished(exchange: Exchange | TcpExchange | None, patience: float) -> Callable[[int], Mapping[int, int]] | None:
     """Return a function that reports this program's end to the other ranks; after a good end it waits for them."""
     if exchange is None:
         return None
-    return lambda code: exchange.ended(code, _AT_THE_END if code == 0 else 0.0)
+    return lambda code: exchange.ended(code, patience if code == 0 else 0.0)
 
 
 def _recorded(job: Job, rank: Rank, project: Path, events: Events) -> Callable[[Record], None] | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.cluster.batch import Job
+from envbuild.cluster.rank import numbers_text
 from envbuild.core import leftovers
 from envbuild.core.fs import read_regular
 from envbuild.core.text import plain, plural
@@ -136,6 +137,15 @@ class _Gathering:
         return min(bad)[2:] if bad else None
 
     @property
+    def torn(self) -> int | None:
+        """The first run of which a rank read its outputs while others could still write theirs; None if none did."""
+        for number in self.whole:
+            places = [each.ran[number].record.rank for each in self.ranks.values()]
+            if any(place is not None and place.world > 1 and not place.waited for place in places):
+                return number
+        return None
+
+    @property
     def refused(self) -> bool:
         """Whether a guard did not let the program start."""
         return any(run.record.state == "refused" for each in self.ranks.values() for run in each.ran.values())
@@ -187,7 +197,7 @@ def verify_on_slurm(
     Raises:
         UsageError: the options do not fit together, or the project is too large to copy.
         EngineError: Slurm refused the job, or does not answer.
-        JobError: some runs left no result, and those that did are equal.
+        JobError: some runs left no result, and those that did are equal; or ranks did not hear of each other's end.
     """
     _check(options, job)
     loaded = load_lock(shared.lock, shared.search_from, option=True)
@@ -288,6 +298,8 @@ def _judged(gathering: _Gathering, options: VerifyOptions, ended: follow_job.End
     failed = gathering.failed
     if failed is not None and (gathering.refused or len(groups) < 2):
         return _of_one_rank(gathering, *failed)
+    if failed is None and (number := gathering.torn) is not None:
+        raise _torn(gathering, number)
     if len(groups) < 2 and len(whole) < gathering.asked:
         raise _missing(gathering, ended, job)
     verdict, rank = _verdict(gathering, groups)
@@ -316,6 +328,17 @@ def _of_one_rank(gathering: _Gathering, number: int, rank: int) -> Verification:
         at_once=1,
         last_words=f"{where}{f', rank {rank}' if gathering.world > 1 else ''}:\n{tail}",
         world=gathering.world,
+    )
+
+
+def _torn(gathering: _Gathering, number: int) -> JobError:
+    """Describe a run that cannot be compared: files that were not read are no difference, and no equality either."""
+    places = {rank: each.ran[number].record.rank for rank, each in gathering.ranks.items()}
+    early = [rank for rank, place in places.items() if place is not None and not place.waited]
+    return JobError(
+        f"run {number + 1}: rank {numbers_text(early)} could not learn when the other ranks had ended: files that they "
+        "still wrote may not have been read",
+        "try again; the ranks share the project's folder, or reach rank 0: ENVBUILD_RANKS_ADDRESS",
     )
 
 

@@ -6,6 +6,7 @@ next to the copy what else the comparison needs.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -25,6 +26,7 @@ from envbuild.operations.run import RunOptions, prefer_guard_error, prepare
 from envbuild.operations.verify import VerifyOptions
 from envbuild.operations.verify_session import ran_of, stream_digest
 from envbuild.record.printed import Printed
+from envbuild.runs import workspace
 from envbuild.runs.repeat import (
     ALL,
     APART,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 NUMBER = "SLURM_ARRAY_TASK_ID"
 _NODE = "SLURMD_NODENAME"
-_LARGEST = 1 << 20
+_LARGEST, _LARGEST_STATES = 1 << 20, 1 << 30
 
 
 class RankResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +106,9 @@ def run_part(shared: RunOptions, options: VerifyOptions, verification: str, even
         folder = plan.folder / str(part.number)
         if rank == 0:
             _make_copy(plan, part, folder)
+            if job is not None and plan.copy is not None:
+                states = workspace.scan(folder / "project", _inputs(plan))
+                atomic_write(_first_states(folder), json.dumps(states).encode())
     except EnvbuildError as error:
         if job is not None:
             ranks.fail(job, error, events, shared.allow)
@@ -111,7 +116,14 @@ def run_part(shared: RunOptions, options: VerifyOptions, verification: str, even
     output = _output(options, folder, rank)
     request = varied_request(plan, part.number, folder, "", output)
     if job is not None:
-        request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
+        # A rank that looks before rank 0 has saved its model would have other outputs than in the next run. The job's
+        # script has srun end all ranks once one has failed.
+        request = ranks.enter(job, request, events, compared=prepared.engine.is_local(), to_the_last=True)
+        if plan.copy is not None:  # a rank that comes a moment later finds what the others have written by then
+            first = json.loads(read_regular(_first_states(folder), _LARGEST_STATES, follow=False))
+            now = workspace.scan(folder / "project", _inputs(plan))
+            before = workspace.without_others(now, {path: tuple(state) for path, state in first.items()})
+            request = msgspec.structs.replace(request, before=before)
     from envbuild.runs import execute
 
     with prefer_guard_error(request.lock, shared, prepared.engine):
@@ -151,6 +163,15 @@ def read_result(folder: Path, rank: int) -> RankResult | None:
         return msgspec.json.decode(read_regular(_result(folder, rank), _LARGEST, follow=False), type=RankResult)
     except (OSError, ValueError):
         return None
+
+
+def _first_states(folder: Path) -> Path:
+    return folder / "before.json"
+
+
+def _inputs(plan: Repeat) -> tuple[str, ...]:
+    """Return the read-only paths of the project, which no run changes."""
+    return tuple(entry.path.strip("/") for entry in plan.request.lock.inputs)
 
 
 def _result(folder: Path, rank: int) -> Path:

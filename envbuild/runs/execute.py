@@ -77,7 +77,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     sources.keep_lock(request.project, request.lock_path)
     sources.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
-    before = workspace.scan(request.mounted, inputs)
+    before = workspace.scan(request.mounted, inputs) if request.before is None else request.before
     around.look_first()
     changed: dict[str, Any] = {}
     heard = Heard()

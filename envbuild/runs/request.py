@@ -78,6 +78,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         finished: called with the exit code before outputs are read; returns the exit codes of the ranks that have
             ended.
         recorded: called with the completed record once it is saved.
+        before: state of ``mounted`` before any rank could write to it, see ``workspace.scan``; None: as it is now.
     """
 
     lock_path: Path
@@ -119,6 +120,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     placement: tuple[int, str] | None = None
     finished: Callable[[int], Mapping[int, int]] | None = None
     recorded: Callable[[Record], None] | None = None
+    before: Mapping[str, tuple[int, int, int, int, int]] | None = None
 
     @property
     def project(self) -> Path:

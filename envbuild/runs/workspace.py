@@ -44,6 +44,16 @@ def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
     return dict(_walk(root, skipped))
 
 
+def without_others(now: Mapping[str, FileState], first: Mapping[str, FileState]) -> dict[str, FileState]:
+    """Return the state before a run of several ranks, as a rank sees it of which others have begun already.
+
+    Args:
+        now: what this rank has scanned on its machine, whose file system need not show other machines' times.
+        first: what the first rank has scanned, before any of them began.
+    """
+    return {**first, **{path: state for path, state in now.items() if path in first and state[0] == first[path][0]}}
+
+
 def scan_mount(root: Path, most: int) -> dict[str, FileState] | None:
     """Return the states below a mounted folder; None for more than ``most``. A mounted file has an empty path."""
     if root.is_file():

@@ -350,8 +350,13 @@ _LOGGED_BY_CLOCK = re.compile(
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
     r"|shuffle_dataset_op\.cc:\d+\] (?:Filling up shuffle buffer|Shuffle buffer filled)"  # every 10 s
     r"|cpu_allocator_impl\.cc:\d+\] Allocation of \d+ exceeds \d+% of free system memory)"
+    r"|\[[IW](?:\d{4} \d\d:\d\d:\d\d\.\d+)? socket\.cpp:\d+\] \[c10d\] "
+    r"(?:The hostname of the client socket cannot be retrieved\. err=-?\d+"  # once, but two threads may both find it so
+    r"|The server socket on \S+ has timed out, will retry\.|No socket on \(\S+, \d+\) is listening yet, will retry\."
+    r"|waitForInput: poll for socket SocketImpl\([\w\[\]:.=?, -]+\) returned 0, likely a timeout)\s*$"
 )
-"""TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory."""
+"""TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
+PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone."""
 _LOGGED = r",(?P<ms>\d{3})(?:\.(?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""

@@ -11,17 +11,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.campaign import leaks
 from tests.campaign.kills import ENGINES, Engine, Tally, Worker
 from tests.campaign.workshop import Workshop
-from tests.support.cli import finish
+from tests.support.cli import ROOT, finish, listens
 
 STEPS = ("lock", "build", "output", "load", "run", "verify", "push", "pull")
-_STARTING = "Fatal Python error: init_import_site"
+_STARTING = "Fatal Python error: init_"
+_HANGS = 600.0
+"""Seconds after which a command is taken to hang."""
 LIMIT = 1.0
 """Seconds after which a command that somebody interrupted is late."""
 _AGAIN = 0.15
@@ -52,7 +52,7 @@ class Interrupter(Worker):
         ended: list[float] = []
         waiting = threading.Thread(target=lambda: (process.wait(), ended.append(time.monotonic())))
         waiting.start()
-        while not ended and not _listens(process.pid):
+        while not ended and not listens(process.pid):
             waiting.join(0.01)
         waiting.join(delay)
         if ended:
@@ -66,16 +66,16 @@ class Interrupter(Worker):
             began = time.monotonic()
             if not ended:
                 process.send_signal(signal.SIGINT)
-        waiting.join(60.0)
-        self._note(step, process, (ended[0] if ended else began + 60.0) - began, twice=twice)
+        waiting.join(_HANGS)
+        self._note(step, process, (ended[0] if ended else began + _HANGS) - began, twice=twice)
         left = leaks.running(self.mark)
-        while left and time.monotonic() < began + 60.0:
+        while left and time.monotonic() < began + _HANGS:
             time.sleep(0.02)
             left = leaks.running(self.mark)
         self.ends.setdefault(step, Ends()).all_gone.append(time.monotonic() - began)
 
     def _note(self, step: str, process: subprocess.Popen[bytes], seconds: float, *, twice: bool) -> None:
-        done = finish(process, timeout=60)
+        done = finish(process, timeout=_HANGS)
         ends = self.ends.setdefault(step, Ends())
         (ends.twice if twice else ends.once).append(max(seconds, 0.0))
         ends.forced += "in the background" in done.err
@@ -83,21 +83,14 @@ class Interrupter(Worker):
             self.tally.kills[step] += 1
             self.tally.engines[self.engine.kind] += 1
             self.pids.append(process.pid)
-        # An interrupt goes to the program once it runs: Python, in the middle of its start, ends with 1 and this text.
-        of_program = done.code == 1 and done.err.startswith(_STARTING)
-        if not of_program and (done.code not in (0, 130, -signal.SIGINT) or "Traceback" in done.err):
+        # An interrupt goes to the program once it runs: Python, in the middle of its start, ends with 1 and this text,
+        # and later with a traceback, in which nothing is of the code that runs outside.
+        of_program = step == "run" and done.code == 1 and _STARTING in done.err
+        faulty = "Traceback" in done.err and (step != "run" or f'File "{ROOT}/' in done.err)
+        if not of_program and (done.code not in (0, 130, -signal.SIGINT) or faulty):
             self.tally.fault(f"interrupted {step}: exit {done.code}\n{done.err}")
         if seconds > LIMIT:
             self.report(f"  late: {step} on {self.engine.kind}: {seconds:.2f} s after {'two' if twice else 'one'}")
-
-
-def _listens(pid: int) -> bool:
-    """Whether a process has a handler for SIGTERM: envbuild is there, and not only the interpreter, which starts."""
-    with suppress(OSError):
-        status = Path(f"/proc/{pid}/status").read_text()
-        caught = int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16)
-        return bool(caught >> signal.SIGTERM - 1 & 1)
-    return False
 
 
 def campaign(

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_PATIENCE = 20.0
-"""Seconds in which a process that ends by itself may do so."""
+_PATIENCE = 300.0
+"""Seconds in which a process that ends by itself may do so; waited for only as long as there is one."""
 _GENERATED = re.compile(r"pylock\.[a-z0-9]+\.(toml|image\.json|published\.json|verified\.json)")
 _KEPT = {"spec.yaml", "train.py", "Dockerfile", ".envbuild", "out", "out.tar"}
 _HIDDEN = {".sums.json", ".boot"}

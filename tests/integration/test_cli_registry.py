@@ -198,8 +198,8 @@ def test_a_killed_push_goes_on(builder: Project, tmp_path: Path) -> None:
     with running_registry(tmp_path) as fresh, running_proxy(fresh.host) as proxy:
         target = f"{proxy.host}/team/killed:1"
 
-        def some_arrived() -> bool:
-            return fresh.blob_bytes > 0
+        def some_arrived() -> bool:  # and the repository has it: the last thing that the registry notes of a blob
+            return any(fresh.folder.glob("docker/registry/v2/repositories/team/killed/_layers/sha256/*/link"))
 
         proxy.hold_after = 1_000_000  # the layer of the OS does not get through, small ones do
         assert builder.kill("push", target, when=some_arrived)
@@ -225,8 +225,10 @@ def test_ctrl_c_does_not_wait(builder: Project, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         done = finish(process)
     assert done.code == 130
-    assert done.err == "envbuild: interrupted; nothing half-written was kept\n"
-    assert time.monotonic() - began < 60  # of the ten minutes that the proxy is silent
+    # A machine that needs more than half a second for what is left to do leaves it to another process.
+    ends = ("nothing half-written was kept", "what is left is removed in the background")
+    assert done.err in [f"envbuild: interrupted; {end}\n" for end in ends]
+    assert time.monotonic() - began < 300  # of the ten minutes that the proxy is silent
 
 
 def test_inspect_reports_all_without_pulling(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:

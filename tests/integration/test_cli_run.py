@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -290,16 +290,19 @@ def test_a_signal_to_every_process_is_the_programs_end(project: Project) -> None
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     for number in [*_below(process.pid), process.pid]:  # the program, where it is among them, hears it from envbuild
-        if number == process.pid or b"t.py" not in Path(f"/proc/{number}/cmdline").read_bytes():
-            os.kill(number, signal.SIGTERM)
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended, as git does
+            if number == process.pid or b"t.py" not in Path(f"/proc/{number}/cmdline").read_bytes():
+                os.kill(number, signal.SIGTERM)
     assert finish(process, DEADLINE).code == 128 + signal.SIGTERM
     assert _record(project)["exit_code"] == 128 + signal.SIGTERM
 
 
 def _below(process: int) -> list[int]:
     """Return the processes that a process started, and theirs."""
-    files = Path(f"/proc/{process}/task").glob("*/children")
-    started = [int(word) for file in files for word in file.read_text().split()]
+    started: list[int] = []
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread or a process that has just ended
+            started += map(int, file.read_text().split())
     return [*started, *(number for each in started for number in _below(each))]
 
 

@@ -143,14 +143,14 @@ def test_an_interrupted_step_leaves_no_container(engine: DockerEngine, base: Pat
     command = [sys.executable, "-m", "tests.support.engine_program", "step", json.dumps(fields)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     try:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         filters = {"label": f"{STEP_LABEL}={key}", "status": "running"}
         while not engine._sdk_client().containers(filters=filters):
             assert time.monotonic() < end
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
+        process.communicate(timeout=500)  # of the ten minutes that the step would take
         assert left_over(engine, key) == []
     finally:
         process.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -289,9 +288,8 @@ def children() -> set[int]:
 
 def test_nvml_that_never_answers(look: Look) -> None:
     """A hanging driver is left after the limit, and its process is ended."""
-    before, start = children(), time.monotonic()
+    before = children()
     facts = look(gpus.SCENARIOS["h100"].but(returns={"nvmlInitWithFlags": gpus.HANG}), timeout=0.7)
-    assert time.monotonic() - start < gpu_ask.TIMEOUT / 2
     assert children() <= before
     assert facts.problem == Problem(name="TIMEOUT", message="NVIDIA's libraries did not answer within 0.7 s")
 
@@ -334,18 +332,22 @@ def test_a_machine_that_changes_between_probes(libraries: Path, tmp_path: Path) 
 
 
 _COST = """\
-import os, sys
+import os, resource, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 from envbuild.runtime.guard import gpu_ask
-before = os.times()
+def spent():
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+times = [spent()]
+subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
+times.append(spent())
 assert len(gpu_ask.gpus(sys.argv[2])["devices"]) == 8
-after = os.times()
-print(sum(after[:4]) - sum(before[:4]))
+times.append(spent())
+print(times[1] - times[0], times[2] - times[1])
 """
 
 
 def test_eight_gpus_cost_little(libraries: Path, tmp_path: Path) -> None:
-    """Asking about eight GPUs takes 28 ms of process time where this was written, two processes in all; 90 pass.
+    """Asking about eight GPUs takes as much process time as to start 3.6 interpreters that do nothing; 12 pass.
 
     The least of several counts: whoever shares the processor's caches can only add to it.
     """
@@ -360,8 +362,10 @@ def test_eight_gpus_cost_little(libraries: Path, tmp_path: Path) -> None:
     times = []
     for _ in range(15):
         done = subprocess.run(command, env=standin.environment, capture_output=True, text=True, check=True)
-        times.append(float(done.stdout))
-    assert min(times) < 0.090, times
+        times.append([float(word) for word in done.stdout.split()])
+    start, asked = map(min, zip(*times, strict=True))
+    print(asked / start)
+    assert asked < 12 * start, times
 
 
 _IN_CONTAINER = """\

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Project, finish
+from tests.support.cli import Project, finish, listens, until
 
-AT_MOST = 60.0
-"""Seconds in which a command must end; on a quiet machine it is 1, and this one has other work to do."""
+AT_MOST = 600.0
+"""Seconds after which a command is taken to hang: it ends within 1 by itself, on a machine without other work."""
 
 MOMENTS = 8
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -39,8 +39,12 @@ def _containers(project: Project, run: str) -> list[str]:
 
 
 def _interrupted(project: Project, command: list[str], number: signal.Signals, delay: float) -> tuple[int, str, float]:
-    """Send a signal some time after the start; returns exit code, standard error and the seconds until the end."""
+    """Send a signal some time after envbuild has its handlers; returns exit code, standard error, seconds.
+
+    The interpreter that starts has none yet: a Ctrl-C in the middle of that is Python's own, with a traceback.
+    """
     process = project.start(*command)
+    until(lambda: listens(process.pid) or process.poll() is not None)
     time.sleep(delay)
     began = time.monotonic()
     if process.poll() is None:
@@ -60,10 +64,9 @@ def test_a_signal_at_any_moment_ends_the_command(own: Project, command: str) -> 
         for at in range(MOMENTS):
             shutil.rmtree(own.store / "derived", ignore_errors=True)
             (own.folder / "pylock.clitest.image.json").unlink(missing_ok=True)
-            # The first tenth of a second is the interpreter's, which has no handlers yet.
-            delay = 0.4 + 3.0 * (at + spread.random()) / MOMENTS
+            delay = 0.05 + 3.0 * (at + spread.random()) / MOMENTS
             found, sentence, seconds = _interrupted(own, [*words, *output], number, delay)
-            assert found in (0, code, -number), sentence  # the last one: the interpreter has just begun
+            assert found in (0, code), sentence
             assert "Traceback" not in sentence
             slowest = max(slowest, seconds)
     print(f"{command}: the slowest end took {slowest:.2f} s")
@@ -81,12 +84,12 @@ def test_a_killed_run_leaves_no_container_for_long(own: Project) -> None:
         assert process.poll() is None
         time.sleep(0.05)
     run = up[0].parents[1].name
+    assert len(_containers(own, run)) == 1  # once its process is gone, another worker's command may remove it too
     process.kill()
     process.communicate()
-    assert len(_containers(own, run)) == 1
     own.write("t.py", "print('here')\n")
     own.must(*(("run", "t.py") if LOCAL else ("build",)))
-    assert _containers(own, run) == []
+    until(lambda: _containers(own, run) == [])  # at once, unless that other command is still about it
 
 
 @pytest.mark.both_engines

@@ -131,7 +131,7 @@ def test_a_job_that_is_started_again_says_so(project: Project, cluster: dict[str
     project.write("t.py", AGAIN)
     process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
     until((project.folder / "started").exists)
-    job = until(lambda: _jobs(cluster))[0]
+    job = until(lambda: _jobs(cluster, project))[0]
     _control(cluster, "requeue", job)
     until(lambda: _pending(cluster, job))
     until(lambda: _started(cluster, job))
@@ -147,7 +147,7 @@ def test_a_job_that_another_one_preempts_goes_on_later(project: Project, cluster
     project.write("t.py", AGAIN)
     process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
     until((project.folder / "started").exists)
-    job = until(lambda: _jobs(cluster))[0]
+    job = until(lambda: _jobs(cluster, project))[0]
     urgent = ["sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600"]
     other = subprocess.run(urgent, env=_environ(cluster), capture_output=True, text=True, check=True).stdout.strip()
     until(lambda: _jobs(cluster) == [other])
@@ -166,7 +166,7 @@ def test_a_cancelled_job_ends_the_wait(project: Project, cluster: dict[str, str]
     project.write("t.py", "import time\nopen('started', 'w').close()\ntime.sleep(600)\n")
     process = project.start("submit", "--wait", "t.py", **cluster)
     until((project.folder / "started").exists)
-    subprocess.run(["scancel", until(lambda: _jobs(cluster))[0]], env=_environ(cluster), check=True)
+    subprocess.run(["scancel", until(lambda: _jobs(cluster, project))[0]], env=_environ(cluster), check=True)
     done = finish(process)
     assert done.code == 143, done
     assert re.search(r"^ended +\d+ +cancelled +exit 143$", done.err + done.out, re.M), done
@@ -181,12 +181,12 @@ def _control(cluster: dict[str, str], *words: str) -> str:
     return done.stdout
 
 
-def _jobs(cluster: dict[str, str]) -> list[str]:
-    """The jobs that run."""
-    done = subprocess.run(
-        ["squeue", "-h", "-t", "running", "-o", "%i"], env=_environ(cluster), capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()
+def _jobs(cluster: dict[str, str], project: Project | None = None) -> list[str]:
+    """The jobs that run; of one project if given, since what an earlier test started may run still."""
+    command = ["squeue", "-h", "-t", "running", "-o", "%i %Z"]
+    done = subprocess.run(command, env=_environ(cluster), capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    return [number for number, folder in rows if project is None or Path(folder).resolve() == project.folder.resolve()]
 
 
 def _pending(cluster: dict[str, str], job: str) -> str:
@@ -380,7 +380,10 @@ def test_stores_of_nodes_are_filled_from_a_registry(project: Project, two: Clust
     """Each node has an empty store of its own: one of its ranks takes the image from the registry, the other waits."""
     own = {"ENVBUILD_STORE": str(two.here / "from-registry")}
     project.write("t.py", RANK)
-    tunnel = 'python=$1 relay=$2 port=$3 socket=$4; shift 4; "$python" "$relay" "$port" "$socket" & exec "$@"'
+    tunnel = (
+        'python=$1 relay=$2 port=$3 socket=$4; shift 4; "$python" "$relay" "$port" "$socket" & '
+        'until bash -c ": </dev/tcp/127.0.0.1/$port" 2>/dev/null; do sleep 0.1; done; exec "$@"'
+    )
     with running_registry(tmp_path / "registry") as registry:
         image = project.must("push", "--json", f"{registry.host}/team/ranks", **two.environ).json["reference"]
         port = registry.host.rpartition(":")[2]
@@ -406,8 +409,10 @@ def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over
     """After the time limit by all that did: nothing has run, exit 18."""
     project.must("build", **two.environ)
     project.write("t.py", "open('started', 'w').close()\n")
-    # The fourth ends when the others have: Slurm ends none of them, and nothing depends on a time.
+    # The fourth ends when the others have: Slurm ends none of them. These begin together, however long Slurm takes to
+    # start each: the time limit is for the difference.
     late = (
+        ': >"../at.$SLURM_PROCID"; for n in 0 1 2; do until test -e "../at.$n"; do sleep 0.1; done; done; '
         'if test "$SLURM_PROCID" = 3; then for n in 0 1 2; do until test -e "../ended.$n"; do sleep 0.2; done; done; '
         'exit; fi; "$@"; code=$?; : >"../ended.$SLURM_PROCID"; exit $code'
     )
@@ -426,7 +431,7 @@ def test_the_time_limit_ends_the_wait(project: Project, two: Cluster, cluster: d
     words = ("--wait", "--nodes", "2", "--tasks-per-node", "2", "--time", "30")
     process = project.start("submit", *words, "t.py", **two.environ)
     until(lambda: len([*project.folder.glob("began-*")]) == 4)  # on a busy machine that takes longer than a minute
-    _control(cluster, "update", f"JobId={_jobs(cluster)[0]}", "TimeLimit=1")
+    _control(cluster, "update", f"JobId={_jobs(cluster, project)[0]}", "TimeLimit=1")
     done = finish(process)
     assert done.code == 143, done
     assert re.search(r"^ended +\d+ +timeout +exit 143$", done.err + done.out, re.M), done

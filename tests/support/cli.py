@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,21 @@ def finish(process: subprocess.Popen[bytes], timeout: float = 900) -> Done:
 
 
 def until(what: Callable[[], Any]) -> Any:
-    """Wait until something is true; returns it."""
-    deadline = time.monotonic() + 300
+    """Wait until something is true; returns it. What does not come at all is taken for lost after a quarter hour."""
+    deadline = time.monotonic() + 900
     while not (found := what()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return found
+
+
+def listens(pid: int) -> bool:
+    """Whether a process has a handler for SIGTERM: envbuild is there, and not only the interpreter, which starts."""
+    with suppress(OSError, ValueError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        caught = int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16)
+        return bool(caught >> signal.SIGTERM - 1 & 1)
+    return False
 
 
 def alter(path: Path) -> None:

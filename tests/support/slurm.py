@@ -41,8 +41,13 @@ SlurmdSpoolDir={folder}/spool-%n
 TmpFS={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldTimeout=30
-SlurmdTimeout=10
+# No limit of time may end a job of a busy machine: a node that is slow to answer is not down.
+SlurmctldTimeout=600
+SlurmdTimeout=600
+MessageTimeout=100
+TCPTimeout=60
+BatchStartTimeout=600
+UnkillableStepTimeout=600
 KillWait=300
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -195,7 +200,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def wait_for_nodes(cluster: Cluster, count: int = len(NODES)) -> None:
     """Wait until so many nodes take jobs."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline:
         done = subprocess.run(
             ["sinfo", "-h", "-t", "idle,mixed,allocated", "-o", "%D"],

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from envbuild import __version__, cli, errors
-from envbuild.cli import app
+from envbuild.cli import app, interrupts
 from envbuild.errors import EnvbuildError, Problem, SpecError
 from envbuild.operations.events import Events
 from envbuild.operations.run import RunOptions, RunResult
@@ -358,6 +358,7 @@ def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: py
         return 0
 
     before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(interrupts, "GRACE", 600.0)  # after it this process would end, however busy the machine is
     monkeypatch.setattr(app, "invoke", work)
     assert cli.main(["build"]) == 143
     assert cleaned == [True]
@@ -375,6 +376,7 @@ def test_an_interrupted_command_reports_it(
         os.kill(os.getpid(), number)
         time.sleep(5)
 
+    monkeypatch.setattr(interrupts, "GRACE", 600.0)  # after it this process would end, however busy the machine is
     monkeypatch.setattr("envbuild.operations.init.init", work)
     assert cli.main(["init"]) == 128 + number
     assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")

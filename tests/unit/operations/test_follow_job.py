@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,31 @@ def test_only_a_regular_file_is_read(kind: str, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(follow_job, "_answer", lambda job: line("COMPLETED"))
     assert follow("7", output, shown.extend).code == 0
     assert shown == b""
+
+
+@pytest.mark.subprocess
+def test_a_second_interrupt_does_not_keep_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``timeout`` sends its signal twice: scancel, once begun, goes on to its end."""
+    for name in ("begun", "go", "done"):
+        os.mkfifo(tmp_path / name)
+    scancel = tmp_path / "scancel"
+    scancel.write_text(f'#!/bin/sh\ncd {tmp_path}\necho "$1" >begun\nread line <go\necho "$line" >done\n')
+    scancel.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def interrupt() -> None:
+        (tmp_path / "begun").read_text()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        follow_job.cancel("7")
+    thread.join()
+    # Opened for both: a scancel that was killed would otherwise leave this test waiting for a reader.
+    pipes = [os.open(tmp_path / name, os.O_RDWR) for name in ("go", "done")]
+    with open(pipes[0], "w") as go, open(pipes[1], "rb") as done:
+        go.write("cancelled\n")
+        go.flush()
+        assert select.select([done], [], [], 60)[0], "it was killed"
+        assert done.readline() == b"cancelled\n"

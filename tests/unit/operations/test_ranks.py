@@ -6,15 +6,21 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from envbuild.cluster.agreement import Answer, Verdict
 from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.launchers import find_rank
 from envbuild.cluster.tcp import TcpExchange
 from envbuild.errors import EnvbuildError, LockError, UsageError
+from envbuild.lockfile.model import dumps
 from envbuild.operations import ranks
 from envbuild.operations.events import Event, JobRefused, Silent
+from envbuild.runs.request import RunRequest
+from envbuild.runs.workspace import changes, scan
+from tests.support.runtime import make_lock
 
 SLURM = {
     "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1",
@@ -78,6 +84,37 @@ def test_addresses_of_all_kinds_are_taken() -> None:
         assert address(**SLURM, ENVBUILD_RANKS_ADDRESS=text) == (host, 29400)
 
 
+class Meeting:
+    """Others that have prepared their start by the time they are compared, and have begun by the time this is known."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+
+    def agree(self, answer: Answer, allow: object) -> Verdict:
+        (self._project / "pylock.t.image.json").write_text("another rank's image")
+        (self._project / "early").write_text("another rank's result")
+        (self._project / "kept").write_text("changed by another rank")
+        (self._project / "removed").unlink()
+        return Verdict(start="1" * 32, nonces={"0": answer.nonce, "1": "2" * 32}, hosts=("node1", "node2"))
+
+
+def test_what_others_write_before_this_rank_looks_is_an_output(tmp_path: Path) -> None:
+    """The state before the run is that of before any rank began; what their envbuild has written is part of it."""
+    lock = make_lock(inputs=(), packages=())
+    (tmp_path / "pylock.t.toml").write_bytes(dumps(lock))
+    for name in ("kept", "removed"):
+        (tmp_path / name).write_text(name)
+    request = RunRequest(lock_path=tmp_path / "pylock.t.toml", lock=lock, image="", config="", arguments=("t.py",))
+    rank = find_rank(SLURM, "node2")
+    assert rank is not None
+    job = ranks.Job(rank=rank, exchange=cast(Any, Meeting(tmp_path)), environment=SLURM)
+    found = ranks.enter(job, request, Silent(), compared=False)
+    assert found.before is not None
+    outputs, deleted = changes(tmp_path, found.before, scan(tmp_path))
+    assert [(output.path, output.change) for output in outputs] == [("early", "created"), ("kept", "changed")]
+    assert deleted == ("removed",)
+
+
 class Slow(Silent):
     """A rank that takes some time from the verdict on, and notes when it is immune to the launcher's signal."""
 
@@ -95,15 +132,20 @@ class Slow(Silent):
 @pytest.mark.parametrize("over", ["folder", "tcp"])
 def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str) -> None:
     """The launcher ends the others as soon as one has ended: with its signal, and not with their own exit code."""
-    variables = dict(SLURM)
-    if over == "tcp":
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            variables |= SECRET | {"ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{free.getsockname()[1]}"}
+    with socket.socket() as held:  # bound all the time, so that nobody else gets the port; rank 0 may listen at it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        place = SECRET | {"ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{held.getsockname()[1]}"}
+        refuse(tmp_path, SLURM | (place if over == "tcp" else {}))
+
+
+def refuse(folder: Path, variables: dict[str, str]) -> None:
+    """Have two ranks refuse their job, one of which takes its time."""
     listeners = [Slow(0.0), Slow(0.7)]
     ended: dict[int, float] = {}
 
     def rank(number: int) -> None:
-        job = ranks.join(tmp_path / "pylock.t.toml", guard=True, environment=variables | {"SLURM_PROCID": str(number)})
+        job = ranks.join(folder / "pylock.t.toml", guard=True, environment=variables | {"SLURM_PROCID": str(number)})
         assert job is not None
         error: EnvbuildError = LockError("wrong")
         ranks.fail(job, error, listeners[number])
@@ -113,7 +155,7 @@ def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert sorted(ended) == [0, 1]
     assert min(ended.values()) >= max(listener.refused for listener in listeners) > 0.0
 

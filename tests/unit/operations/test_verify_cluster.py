@@ -73,14 +73,21 @@ class Rig:
 
     def task(
         self, folder: Path, number: int, rank: int = 0, *, world: int = 1, node: str = "node1", sign: str = "1",
-        steps: Any = (), printed: str = "x", level: str = "x86-64-v3", batches: tuple[int, ...] = (), **facts: Any,
+        steps: Any = (), printed: str = "x", level: str = "x86-64-v3", batches: tuple[int, ...] = (),
+        waited: bool = True, **facts: Any,
     ) -> None:  # fmt: skip
         """Leave what one rank of one run leaves."""
         outputs = (Output(path="out", change="created", size=1, sha256=sha(sign)),)
-        place = Rank(launcher="Slurm", rank=rank, world=world, start=f"{number:032x}", host=node) if world > 1 else None
+        start = f"{number:032x}"
+        place = Rank(launcher="Slurm", rank=rank, world=world, start=start, host=node, waited=waited)
         host = HostFacts(kernel="6.1", machine="x86_64", cpu=Cpu(level=level))
         saved = record(
-            history.new_id(1000 + number * 100 + rank), outputs=outputs, host=host, rank=place, metrics={}, **facts
+            history.new_id(1000 + number * 100 + rank),
+            outputs=outputs,
+            host=host,
+            rank=place if world > 1 else None,
+            metrics={},
+            **facts,
         )
         history.save(self.project, saved)
         if steps:
@@ -183,6 +190,20 @@ def test_the_ranks_of_a_run_are_compared_as_one(rig: Rig) -> None:
     assert found.divergence.sentence.endswith("rank 0 at the same step, where the data was equal")
     assert nodes(found) == {"node1 + node2": (0, 0, 1)}
     assert found.attestation is None
+
+
+@pytest.mark.parametrize("signs", ["1", "2"])
+def test_a_rank_that_looked_too_early_is_no_verdict(rig: Rig, signs: str) -> None:
+    """A rank that read its outputs before the others had ended proves nothing: neither equal bits nor other ones."""
+
+    def leave(folder: Path) -> None:
+        for n in range(2):
+            rig.task(folder, n, 0, world=2)
+            rig.task(folder, n, 1, world=2, node="node2", sign=signs if n else "1", waited=not n)
+
+    rig.leave = leave
+    with pytest.raises(JobError, match=r"^run 2: rank 1 could not learn when the other ranks had ended"):
+        rig.verify(2, Job(nodes=2))
 
 
 def test_one_ranks_seed_is_a_cause_with_its_rank(rig: Rig) -> None:

@@ -28,6 +28,7 @@ from envbuild.runs import container, gpus
 from envbuild.runs.execute import caller_ids, command_line, run
 from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
+from envbuild.runs.workspace import scan
 from envbuild.runtime.guard import gate
 from envbuild.verification.printed import Masks, PrintedDigest
 from tests.support.records import verdict as guard_verdict
@@ -177,6 +178,16 @@ def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytes
     monkeypatch.setattr("envbuild.record.git.git_state", look)
     monkeypatch.setattr("envbuild.runs.execute._GIT_PATIENCE", 0.05)
     assert run(a_request(project, "train.py"), Engine(work)).git is None
+
+
+def test_what_was_there_before_may_be_known_from_another_rank(project: Path) -> None:
+    """A file that another rank has made before this one looks is an output all the same."""
+    request = a_request(project, "train.py")
+    before = scan(project)
+    (project / "early").write_text("of rank 0")
+    assert [each.path for each in run(request, Engine()).outputs] == []
+    record = run(msgspec.structs.replace(request, before=before), Engine())
+    assert [each.path for each in record.outputs] == ["early"]
 
 
 def test_verbatim_keeps_a_script_a_command(project: Path) -> None:

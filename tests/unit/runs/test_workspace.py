@@ -10,7 +10,7 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Folder, dumps, loads
-from envbuild.runs.workspace import changes, folder_changes, scan
+from envbuild.runs.workspace import changes, folder_changes, scan, without_others
 from tests.support.records import record
 from tests.support.rights import without_rights
 from tests.support.ticks import next_tick
@@ -33,6 +33,22 @@ def test_created_changed_and_deleted_files_are_distinguished(tmp_path: Path) -> 
         ("link", "created", 4, sha256_bytes(b"same")),
     ]
     assert deleted == ("deleted",)
+
+
+def test_what_other_ranks_have_written_by_then_is_no_part_of_the_state_before(tmp_path: Path) -> None:
+    """A rank that looks late misses no file that others made, removed or gave another size; times are its machine's."""
+    for name in ("same", "grown", "removed"):
+        (tmp_path / name).write_text(name)
+    first = {path: (size, 0, 0, 0, mode) for path, (size, _, _, _, mode) in scan(tmp_path).items()}
+    (tmp_path / "grown").write_text("has grown")
+    (tmp_path / "removed").unlink()
+    (tmp_path / "made").write_text("made")
+    (tmp_path / "folder").mkdir()
+    before = without_others(scan(tmp_path), first)
+    outputs, deleted = changes(tmp_path, before, scan(tmp_path))
+    assert [(o.path, o.change) for o in outputs] == [("grown", "changed"), ("made", "created")]
+    assert deleted == ("removed",)
+    assert [(each.path, each.change) for each in folder_changes(before, scan(tmp_path))] == [("folder", "created")]
 
 
 def test_extended_attributes_are_digested(tmp_path: Path) -> None:
