@@ -59,7 +59,7 @@ def compare_jobs(a: JobRecord, b: JobRecord, pairs: Mapping[int, RankPair]) -> D
             *merged({rank: each.others for rank, each in found.items()}),
         ),
         same=tuple(same),
-        unknown=(*_absent(a, b), *_unknown(found)),
+        unknown=(*_absent(a, b), *(_early(a, b) if outcome == "different" else ()), *_unknown(found)),
     )
 
 
@@ -151,6 +151,18 @@ def _absent(a: JobRecord, b: JobRecord) -> Iterator[str]:
     for side, job in (("A", a), ("B", b)):
         if job.missing:
             yield f"{ranks_text(job, job.missing)} (no record in {side})"
+
+
+def _early(a: JobRecord, b: JobRecord) -> Iterator[str]:
+    """Yield which ranks read their outputs while others could still write theirs: a file may be missing for that."""
+    for side, job in (("A", a), ("B", b)):
+        ranks = [
+            rank
+            for rank, record in job.by_rank.items()
+            if record.rank is not None and record.rank.start and record.rank.world > 1 and not record.rank.waited
+        ]
+        if ranks:
+            yield f"files that other ranks wrote last ({ranks_text(job, ranks)} had not heard of their end in {side})"
 
 
 def _unknown(found: Mapping[int, Difference]) -> Iterator[str]:
