@@ -244,7 +244,10 @@ def test_ranks_that_leave_nothing_do_not_matter() -> None:
 def test_outputs_that_were_read_too_early_are_named() -> None:
     """A rank that had not heard of the others' end may lack their last files: with a difference that is reported."""
     a, b = job("C"), job("D", **OTHER)
-    early = replaced(b, 1, rank=msgspec.structs.replace(b.by_rank[1].rank, waited=False))
+    place = b.by_rank[1].rank
+    assert place is not None
+    second = msgspec.structs.replace(b.by_rank[1], rank=msgspec.structs.replace(place, waited=False))
+    early = JobRecord(ranks=(b.by_rank[0], second))
     assert compared(a, b).outcome == compared(a, early).outcome == "different"
     phrase = "files that other ranks wrote last (rank 1 (node1) had not heard of their end in B)"
     assert phrase in compared(a, early).unknown
