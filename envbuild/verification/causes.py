@@ -17,7 +17,7 @@ from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.processes import ProcessRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments
+from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments, of_programs
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -34,6 +34,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_texts(evidence.texts),
         *of_sources(evidence),
         *of_operations(evidence),
+        *of_programs(evidence),
         *_of_the_lock(evidence),
     ]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources

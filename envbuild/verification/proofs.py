@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from envbuild.difference.finding import Finding
@@ -60,6 +61,22 @@ _DRAWN = {
     "figures": "returns a figure that is another one in each run",
 }
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
+
+
+_OF_PROGRAM, _OF_PYTHON = 58, 39
+"""Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
+
+
+def of_programs(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the programs that gave another output in two runs, though they were given the same words and input."""
+    for culprit in evidence.programs[:SHOWN]:
+        yield Finding(
+            area="sources",
+            weight=_OF_PYTHON if re.match(r"python[\d.]*(\s|\Z)", culprit.call) else _OF_PROGRAM,
+            what=f"the program {culprit.call!r} gave another output in each run, though it was given the same",
+            where=route_between(culprit.place, "", 0, ()),
+            attempt="sort its output, give it a seed, or have it do one thing after another",
+        )
 
 
 def of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
