@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
-from envbuild.verification.clockwork import Setting, Span, When, settings
+from envbuild.verification.clockwork import RATIO, Setting, Span, When, settings
 from envbuild.verification.measured import Seen, may_be_measured, measured, same_places, unchanged
 from envbuild.verification.tokens import skeleton
 
@@ -40,6 +40,8 @@ _FILE = 64 << 20
 """Bytes of the largest file whose places are compared."""
 _FILES = 200
 _NAMES = ("the clock fixed", "the clock fixed, later", "the clock fixed, faster", "the clock fixed, later and faster")
+_NAMED = 3
+"""Names of what differs that are told how to leave out."""
 _PAIR = 2
 """Runs with the first clock, before others are tried."""
 _KINDS = frozenset(("files", "metrics", "stdout", "stderr"))
@@ -100,8 +102,10 @@ class _Bench:
         return self.data(0, same[0]) if same else None
 
 
-def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> Verdict | None:
+def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> tuple[Verdict | None, str]:
     """Return the verdict that runs are identical but for measurements; None if that is not proven.
+
+    If it is not, a sentence tells which files are the same with another clock too; empty if that was not seen.
 
     Args:
         session: runs that differ, with the copies of those that gave each result.
@@ -111,9 +115,10 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     """
     from envbuild.verification.judge import settled
 
+    note = ""
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
-        return None
+        return None, note
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     for all_known in (False, True):
         known = settings(int(time.time()), all_known=all_known)
@@ -121,15 +126,44 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         for group in verdict.groups:
             found = session.repeated(group[0])
             if found.files is None or not found.files.is_dir():
-                return None
+                return None, note
             bench.take(found, session.runs[group[0]], None, stays=True)
         if _view(bench, may_be_measured) is None:
-            return None
+            return None, note
         if places := _experiments(bench):
-            return settled(verdict, places, bench.fixed)
+            return settled(verdict, places, bench.fixed), ""
+        note = note or _same_with_other_clock(bench, verdict)
         if bench.fixed != _PAIR or not _agree(bench):  # more than the clock may matter only where a first pair differs
-            return None
-    return None
+            return None, note
+    return None, note
+
+
+def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
+    """Say which files are the same with a clock that goes much faster, where others differ; empty if none is known."""
+    from shlex import quote
+
+    from envbuild.core.text import plural
+    from envbuild.verification.judge import file_table
+
+    first, _, faster, _ = bench.known
+    if not {first, faster} <= {*bench.clocks} or not _agree(bench):
+        return ""
+    table = file_table(bench.ran, bench.session.ignore)
+    classes = [table.of(run) for run in bench.ran]
+    same = [
+        name
+        for name, kind in classes[0].items()
+        if kind is not None and all(each.get(name) == kind for each in classes[1:])
+    ]
+    others = [name for each in verdict.channels if each.differs for name in each.names or (each.kind,)]
+    if not same or not {*others}.isdisjoint(same):
+        return ""
+    what = same[0] if len(same) == 1 else plural(len(same), "file")
+    ignore = " ".join(f"--ignore {quote(name)}" for name in others[:_NAMED])
+    return (
+        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that no "
+        f"result there depends on the time; if what differs is none, leave it out: {ignore}"
+    )
 
 
 _T = TypeVar("_T")

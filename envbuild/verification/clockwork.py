@@ -32,7 +32,9 @@ RATIO = 1031
 SHIFT = ((3 * 24 + 7) * 3600 + 11 * 60 + 13) * 10**9 + 123 * TICK
 """Nanoseconds between the starts of two settings: no whole number of days, hours, minutes, seconds or two ticks."""
 MEMORY = 1 << 20
-"""What measures of memory are at the slow tick: in KiB a gibibyte; at the fast one as many times that."""
+"""What measures of memory are at the slow tick: in KiB a gibibyte."""
+LARGER = 1033
+"""How many times as large they are at the fast one: another prime than ``RATIO``, so that no measure is a duration."""
 _SIZES = tuple(Fraction(1024) ** power for power in (0, 1, -1, -2, -3)) + tuple(
     Fraction(1024) / Fraction(1000) ** power for power in (0, 1, 2, 3)
 )
@@ -129,7 +131,8 @@ def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, 
     if not all_known:
         return clocks
     one, two, three, four = (
-        replace(clock, stream=number, memory=MEMORY * clock.scale) for number, clock in enumerate(clocks, 1)
+        replace(clock, stream=number, memory=MEMORY * (LARGER if clock.scale > 1 else 1))
+        for number, clock in enumerate(clocks, 1)
     )
     return one, two, three, four
 
