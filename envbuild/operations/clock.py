@@ -161,8 +161,8 @@ def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
     what = same[0] if len(same) == 1 else plural(len(same), "file")
     ignore = " ".join(f"--ignore {quote(name)}" for name in others[:_NAMED])
     return (
-        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that no "
-        f"result there depends on the time; if what differs is none, leave it out: {ignore}"
+        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that "
+        f"no result there depends on the time; if what differs is none, leave it out: {ignore}"
     )
 
 

@@ -34,9 +34,10 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_texts(evidence.texts),
         *of_sources(evidence),
         *of_operations(evidence),
-        *of_programs(evidence),
         *_of_the_lock(evidence),
     ]
+    started = [*of_programs(evidence, causes)]
+    causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
     shown = list(of_experiments(evidence, causes))

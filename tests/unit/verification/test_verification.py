@@ -345,6 +345,7 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
         ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1, seconds=3)),
         ("queue.get(timeout=x)", Call(name=TIMEOUT, line=1)),
+        ("try:\n    queue.get(timeout=3)\nexcept Empty:\n    n += 1", Call(name=TIMEOUT, line=2, seconds=3)),
         ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
         ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
         ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
