@@ -388,14 +388,14 @@ class System(Clock):
 
 def known(program: Callable[[System], dict[str, object]]) -> list[str] | None:
     """Return the kinds of what a program wrote that follows what was fixed; None if anything else differs."""
-    found = []
+    found: list[tuple[When, dict[str, object], list[str]]] = []
     for seed in (1, 2):
         system = System(None, seed)
         begin = system.now / 1e9
         found.append((Span(begin, begin + 9), program(system), []))
     for setting in settings(START + 1000, all_known=True):
         system = System(setting, 0)
-        found.append((setting, program(system), system.drawn))  # type: ignore[arg-type]
+        found.append((setting, program(system), system.drawn))
     runs = [
         Seen(when=when, sources={"a.json": [(key, str(value)) for key, value in table.items()]}, drawn=drawn)
         for when, table, drawn in found
