@@ -19,7 +19,7 @@ from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
 from envbuild.verification.clockwork import RATIO, Setting, Span, When, settings
-from envbuild.verification.measured import Seen, may_be_measured, measured, same_places, unchanged
+from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured, same_places, unchanged
 from envbuild.verification.tokens import skeleton
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         if places := _experiments(bench):
             return settled(verdict, places, bench.fixed), ""
         note = note or _same_with_other_clock(bench, verdict)
-        if bench.fixed != _PAIR or not _agree(bench):  # more than the clock may matter only where a first pair differs
+        if bench.fixed > _PAIR + 1 or not _agree(bench) or _view(bench, _may_be_drawn) is None:
             return None, note
     return None, note
 
@@ -226,6 +226,11 @@ def _still_possible(runs: Sequence[Seen]) -> bool:
     fixed = [run for run in runs if isinstance(run.when, Setting)]
     equal = all(unchanged(run, next(each for each in fixed if each.when == run.when)) for run in fixed)
     return equal and same_places(runs)
+
+
+def _may_be_drawn(runs: Sequence[Seen]) -> bool:
+    """Whether what differs with the real clock may be something else than times that can be known too."""
+    return may_be_drawn([run for run in runs if isinstance(run.when, Span)])
 
 
 def _seen(bench: _Bench) -> list[Seen] | None:

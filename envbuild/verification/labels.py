@@ -61,6 +61,7 @@ _OF_IDENTITY = _words(
     "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier"
 )
 _BYTES = re.compile(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"\d{_BYTES.pattern}", re.IGNORECASE)
 _INDEX = re.compile(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
 """The number of a thing of which there are several, before a colon."""
 _OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*$")
@@ -152,6 +153,11 @@ def may_be_memory(before: str, after: str, names: tuple[str, ...]) -> bool:
         return False
     named = (own,) if own else tuple(map(place_name, names))
     return _BYTES.match(after) is not None or any(bool(_OF_MEMORY & {*_parts(name)}) for name in named)
+
+
+def says_memory(text: str) -> bool:
+    """Whether a text speaks of memory, or has an amount of it."""
+    return bool(_OF_MEMORY & {*_parts(text)}) or _AMOUNT.search(text) is not None
 
 
 def may_be_identity(before: str, names: tuple[str, ...]) -> bool:

@@ -14,8 +14,16 @@ from functools import cache, partial
 
 from envbuild.verification.clockwork import Setting, When
 from envbuild.verification.judge import Measured
-from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name
-from envbuild.verification.tokens import Piece, goes_with_time, mark_drawn, of_bytes, of_texts, unknown_digits
+from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
+from envbuild.verification.tokens import (
+    Piece,
+    goes_with_time,
+    mark_drawn,
+    may_have_draws,
+    of_bytes,
+    of_texts,
+    unknown_digits,
+)
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
@@ -104,6 +112,19 @@ def may_be_measured(runs: Sequence[Seen]) -> bool:
         runs: with the real clock.
     """
     return same_places(runs) and all(_is_candidate(name, values) for _, name, values, _ in _places(runs))
+
+
+def may_be_drawn(runs: Sequence[Seen]) -> bool:
+    """Whether something that differs may be a name that was drawn, or a measure of memory.
+
+    Args:
+        runs: with the real clock.
+    """
+    return any(
+        isinstance(value, str) and (may_have_draws(value) or says_memory(f"{name} {value}"))
+        for _, name, values, _ in _places(runs)
+        for _, value in values
+    )
 
 
 def same_places(runs: Sequence[Seen]) -> bool:

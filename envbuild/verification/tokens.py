@@ -272,6 +272,11 @@ def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
     return {found[0] for found in _HEX.finditer(text) if _draw(found[0], drawn) is None}
 
 
+def may_have_draws(text: str) -> bool:
+    """Whether a text has hexadecimal words that may have been drawn."""
+    return _HEX.search(text) is not None
+
+
 def mark_drawn(text: str, drawn: Sequence[str] | None, known: frozenset[str]) -> str:
     """Put a mark in the place of each hexadecimal word that was drawn from the system's entropy.
 

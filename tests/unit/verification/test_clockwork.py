@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
-from envbuild.verification.measured import Seen, may_be_measured, measured
+from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
 from envbuild.verification.tokens import of_bytes, of_texts
 
 START = 1_790_000_000
@@ -442,6 +442,22 @@ def test_what_was_drawn_and_measured_is_recognised(
 def test_what_is_made_of_entropy_or_memory_is_a_result(program: Callable[[System], dict[str, object]]) -> None:
     """Seeds, digests and whatever else was computed; what has no name; what is rounded too far to tell."""
     assert known(program) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ('{"id": "3fa9c01be77d2a40"}', '{"id": "09bc11d2fe0745aa"}', True),
+        ("RSS 10.63 MiB", "RSS 10.79 MiB", True),
+        ("peak 1063", "peak 1079", True),
+        ("took 1.5 s", "took 1.7 s", False),
+        ("12.5 it/s", "13.5 it/s", False),
+    ],
+)
+def test_only_what_may_be_drawn_or_memory_takes_further_runs(before: str, after: str, *, expected: bool) -> None:
+    """Names in hexadecimal digits, and what speaks of memory; programs that differ otherwise take no longer."""
+    runs = [Seen(when=Span(1, 2), sources={"stdout": [("line 1", text)]}) for text in (before, after)]
+    assert may_be_drawn(runs) is expected
 
 
 def test_a_measure_of_memory_is_no_duration() -> None:
