@@ -7,7 +7,7 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from shlex import quote
 
 import msgspec
@@ -42,7 +42,8 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
     shown = list(of_experiments(evidence, causes))
     said = {each.where for each in shown if " → " in each.where}
-    causes = [*shown, *(_demoted(each) for each in causes if each.where not in said)]
+    written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
+    causes = [*shown, *(_demoted(each, written) for each in causes if each.where not in said)]
     if evidence.proven:
         causes = [
             each
@@ -53,11 +54,17 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
 
 
-def _demoted(cause: Finding) -> Finding:
-    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds."""
+def _demoted(cause: Finding, written: Collection[str]) -> Finding:
+    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds.
+
+    Args:
+        cause: what was found.
+        written: files that the runs left: one that the program read was its own.
+    """
     follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
     # A worker that its pool killed leaves no record: which one, nobody decides.
     follows = follows or (cause.area == "processes" and NOWHERE in (cause.before, cause.after))
+    follows = follows or (cause.area in ("configs", "reads") and cause.what.partition(":")[0] in written)
     return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
 
 

@@ -427,6 +427,20 @@ def whats(found: Evidence) -> list[str]:
     return [cause.what for cause in rank_causes(found)]
 
 
+def test_a_file_that_the_run_wrote_itself_is_a_consequence() -> None:
+    """Parts that workers left and the program read again differ because of what made them do so."""
+    found = tuple(
+        Finding(area="configs", weight=84, what=f"{name}: sha256 10… → ee…", where="")
+        for name in ("part-0.json", "conf.yaml")
+    )
+    left = (Output(path="part-0.json", size=2, sha256="1" * 64, change="created"),)
+    ranked = rank_causes(evidence(a=record(outputs=left), b=record(outputs=left), found=found))
+    assert [(cause.what.partition(":")[0], cause.weight) for cause in ranked] == [
+        ("conf.yaml", 84),
+        ("part-0.json", 24),
+    ]
+
+
 def test_no_cause_is_invented() -> None:
     """Two runs without anything that could explain a difference have no rank_causes, whatever the difference is."""
     for first in (None, diverged(ulps=1), diverged("start", ulps=1 << 20)):
