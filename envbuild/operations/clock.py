@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
-from envbuild.verification.clockwork import Setting, Span, When, settings
-from envbuild.verification.measured import Seen, may_be_measured, measured, same_places, unchanged
+from envbuild.verification.clockwork import RATIO, Setting, Span, When, settings
+from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured, same_places, unchanged
 from envbuild.verification.tokens import skeleton
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ _FILE = 64 << 20
 """Bytes of the largest file whose places are compared."""
 _FILES = 200
 _NAMES = ("the clock fixed", "the clock fixed, later", "the clock fixed, faster", "the clock fixed, later and faster")
+_NAMED = 3
+"""Names of what differs that are told how to leave out."""
+_PAIR = 2
+"""Runs with the first clock, before others are tried."""
 _KINDS = frozenset(("files", "metrics", "stdout", "stderr"))
 
 
@@ -60,7 +64,7 @@ class _Bench:
 
     session: Session
     laboratory: Laboratory
-    known: tuple[Setting, ...] = field(default_factory=lambda: settings(int(time.time())))
+    known: tuple[Setting, ...]
     ran: list[Ran] = field(default_factory=list)
     folders: list[Path | None] = field(default_factory=list)
     copies: list[dict[str, bytes]] = field(default_factory=list)
@@ -98,8 +102,10 @@ class _Bench:
         return self.data(0, same[0]) if same else None
 
 
-def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> Verdict | None:
+def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> tuple[Verdict | None, str]:
     """Return the verdict that runs are identical but for measurements; None if that is not proven.
+
+    If it is not, a sentence tells which files are the same with another clock too; empty if that was not seen.
 
     Args:
         session: runs that differ, with the copies of those that gave each result.
@@ -109,20 +115,55 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     """
     from envbuild.verification.judge import settled
 
+    note = ""
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
-        return None
+        return None, note
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
-    bench = _Bench(session=session, laboratory=laboratory)
-    for group in verdict.groups:
-        found = session.repeated(group[0])
-        if found.files is None or not found.files.is_dir():
-            return None
-        bench.take(found, session.runs[group[0]], None, stays=True)
-    if _view(bench, may_be_measured) is None:
-        return None
-    places = _experiments(bench)
-    return settled(verdict, places, bench.fixed) if places else None
+    for all_known in (False, True):
+        known = settings(int(time.time()), all_known=all_known)
+        bench = _Bench(session=session, laboratory=laboratory, known=known)
+        for group in verdict.groups:
+            found = session.repeated(group[0])
+            if found.files is None or not found.files.is_dir():
+                return None, note
+            bench.take(found, session.runs[group[0]], None, stays=True)
+        if _view(bench, may_be_measured) is None:
+            return None, note
+        if places := _experiments(bench):
+            return settled(verdict, places, bench.fixed), ""
+        note = note or _same_with_other_clock(bench, verdict)
+        if bench.fixed > _PAIR + 1 or not _agree(bench) or _view(bench, _may_be_drawn) is None:
+            return None, note
+    return None, note
+
+
+def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
+    """Say which files are the same with a clock that goes much faster, where others differ; empty if none is known."""
+    from shlex import quote
+
+    from envbuild.core.text import plural
+    from envbuild.verification.judge import file_table
+
+    first, _, faster, _ = bench.known
+    if not {first, faster} <= {*bench.clocks} or not _agree(bench):
+        return ""
+    table = file_table(bench.ran, bench.session.ignore)
+    classes = [table.of(run) for run in bench.ran]
+    same = [
+        name
+        for name, kind in classes[0].items()
+        if kind is not None and all(each.get(name) == kind for each in classes[1:])
+    ]
+    others = [name for each in verdict.channels if each.differs for name in each.names or (each.kind,)]
+    if not same or not {*others}.isdisjoint(same):
+        return ""
+    what = same[0] if len(same) == 1 else plural(len(same), "file")
+    ignore = " ".join(f"--ignore {quote(name)}" for name in others[:_NAMED])
+    return (
+        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that "
+        f"no result there depends on the time; if what differs is none, leave it out: {ignore}"
+    )
 
 
 _T = TypeVar("_T")
@@ -145,22 +186,24 @@ def _experiments(bench: _Bench) -> list[Measured] | None:
     from envbuild.verification.odds import MOST
 
     first, later, faster, both = bench.known
-    plan: list[tuple[Setting | None, int]] = [(first, 2), (faster, 1), (None, 1), (later, 1), (both, 1)]
+    plan: list[tuple[Setting | None, int]] = [(first, _PAIR), (faster, 1), (None, 1), (later, 1), (both, 1)]
+    judge = partial(measured, trained=all(run.steps for run in bench.ran))
     while plan:
         clock, count = plan.pop(0)
         purpose = "nothing fixed" if clock is None else _NAMES[bench.known.index(clock)]
+        purpose += ", with entropy and figures" if clock is not None and clock.stream else ""
         before = len(bench.ran)
         bench.laboratory.observed(count, purpose, clock, bench.take)
         if len(bench.ran) < before + count or not _agree(bench) or _view(bench, _still_possible) is None:
             return None
-        if clock == faster and _view(bench, partial(measured, least=2)) is None:  # the others would not change that
+        if clock == faster and _view(bench, partial(judge, least=2)) is None:  # the others would not change that
             return None
         if not plan and bench.fixed < (wanted := _wanted(bench)):
             if wanted > MOST:
                 return None
             bench.laboratory.take_time()
             plan = [(None, 1), (first, 1), (both, 1)]
-    return _view(bench, measured)
+    return _view(bench, judge)
 
 
 def _wanted(bench: _Bench) -> int:
@@ -185,6 +228,11 @@ def _still_possible(runs: Sequence[Seen]) -> bool:
     return equal and same_places(runs)
 
 
+def _may_be_drawn(runs: Sequence[Seen]) -> bool:
+    """Whether what differs with the real clock may be something else than times that can be known too."""
+    return may_be_drawn([run for run in runs if isinstance(run.when, Span)])
+
+
 def _seen(bench: _Bench) -> list[Seen] | None:
     """Return the places of all runs; None if some file is not in all of them, or was not read."""
     from envbuild.runs.repeat import PRINTED
@@ -199,8 +247,14 @@ def _seen(bench: _Bench) -> list[Seen] | None:
             if name not in bench.session.ignore:
                 sources[name] = _lines(bench, at, name, data, several=several)
         sources["metrics"] = [*_metrics(bench, at)]
-        found.append(Seen(when=bench.clocks[at], sources=sources))
+        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=_drawn(bench.ran[at])))
     return found
+
+
+def _drawn(run: Ran) -> tuple[str, ...]:
+    """Return what a fixed stream of entropy gave to a run's processes, in hexadecimal digits."""
+    asked = (each for process in run.record.processes for each in process.asked or ())
+    return tuple(text for each in asked for text in each.drawn)
 
 
 def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:

@@ -69,6 +69,7 @@ def experiment(
         As ``with_experiments``.
     """
     plain = Plain(laboratory, luck)
+    evidence = replace(evidence, programs=_other_output(plain.runs))
     if laboratory.equal(plain.runs):
         found, note = _of_variations(laboratory, evidence, plain, varied)
         if note is None:
@@ -171,7 +172,11 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
             return None
         left = tuple(each for each in refuted if each not in fixed)
         found = replace(evidence, proven=tuple(fixed), refuted=left)
-        return _with_culprits(laboratory, found, runs, plain.luck)
+        found = _with_culprits(laboratory, found, runs, plain.luck)
+        if not found.proven:
+            refuted.extend(fixed)
+            return None
+        return found
 
     for each in wanted:
         if (found := tried((each,), laboratory.pair((each,)))) is not None:
@@ -233,7 +238,11 @@ def _equal_beyond_luck(laboratory: Laboratory, plain: Plain, fixed: Sequence[str
 
 
 def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], luck: Luck) -> Evidence:
-    """Find the line that makes runs differ, of those that ask for what was fixed; ``runs`` are the equal ones."""
+    """Find the line that makes runs differ, of those that ask for what was fixed; ``runs`` are the equal ones.
+
+    A figure that is the same in all runs makes none differ. If only lines that get such figures are left, it was not
+    the figure but what the fixed one did elsewhere, as a signal to a process of another number: nothing is proven then.
+    """
     from envbuild.verification.source_causes import in_likely_order, known_places
 
     by_line = tuple(each for each in evidence.proven if each in _BY_LINE)
@@ -244,7 +253,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     known = known_places(replace(evidence, proven=by_line))
     places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
-    for place in in_likely_order(evidence, places)[:_LINES]:
+    unvarying = _unvarying(runs, by_line)
+    for place in [each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES]:
         real: list[Ran] = []
         while laboratory.equal(real) or not real:
             # Two runs that are equal to each other but not to the others: the line matters, but does not vary.
@@ -259,7 +269,50 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
             return replace(evidence, culprits=culprits, cleared=tuple(cleared))
         if laboratory.equal(runs, real):
             cleared.append(place)
+    if unvarying and {*places} == {*unvarying, *cleared}:
+        return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))
+
+
+def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:
+    """Return the lines that asked for figures alone, and would have got the same ones in all runs."""
+    if {*suspects} != {"figures"}:
+        return frozenset()
+    tables: list[dict[str, list[str]]] = []
+    for run in runs:
+        tables.append({})
+        for each in _asked(run.record, suspects):
+            tables[-1].setdefault(each.place, []).append(each.values)
+    return frozenset(
+        place for place, values in tables[0].items() if all(values) and all(t.get(place) == values for t in tables)
+    )
+
+
+def _other_output(runs: Sequence[Ran]) -> tuple[Culprit, ...]:
+    """Return the lines that start programs whose output is another one in two runs though they were given the same."""
+    tables = [
+        {
+            (each.place, each.call, number): each
+            for number, process in enumerate(run.record.processes)
+            for each in process.asked or ()
+            if each.suspect == "programs"
+        }
+        for run in runs[:2]
+    ]
+    if len(tables) < 2:
+        return ()
+    one, other = tables
+    found = (
+        each
+        for key, each in one.items()
+        if key in other and each.given == other[key].given and each.values != other[key].values
+    )
+    return tuple(
+        Culprit(
+            suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
+        )
+        for each in found
+    )
 
 
 def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:

@@ -83,7 +83,7 @@ class Laboratory:
             clock: the setting.
             look: called with each run while its copy is still there.
         """
-        variables = {"ENVBUILD_FIX": f"clock={clock}@{self.limit}"} if clock is not None else {}
+        variables = {"ENVBUILD_FIX": f"{clock.fixes}@{self.limit}"} if clock is not None else {}
         self._runs(count, purpose, variables, look=lambda found, ran: look(found, ran, clock))
 
     def looked_at(
@@ -112,7 +112,8 @@ class Laboratory:
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
         inside = [each for each in fixed if each != "memory"]
-        variables = {"ENVBUILD_FIX": f"{','.join(inside)}@{self.limit}"} if fixed else {}
+        # With nothing fixed the record has what other programs gave back.
+        variables = {"ENVBUILD_FIX": f"{','.join(inside) if fixed else 'programs'}@{self.limit}"}
         return variables | (_FILLED if "memory" in fixed else {})
 
     def _runs(

@@ -164,8 +164,10 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
         _run_all(session, engine, events)
         session.note_contents()
         verdict = session.judge()
+        note = ""
         if verdict.outcome == "different" and _may_run_again(session, verdict, options):
-            verdict = clock.settle(session, verdict, engine, events) or verdict
+            settled, note = clock.settle(session, verdict, engine, events)
+            verdict = settled or verdict
         nodes: NodeTable | None = None
         if verdict.outcome == "identical" and verdict.compared and options.cpus:
             from envbuild.operations.verify_cpus import compare_cpus
@@ -183,7 +185,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options))
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
-            return _refute(session, verdict, options, engine, events)
+            return _refute(session, verdict, options, engine, events, note)
         tail = session.repeated(0).output.tail.decode("utf-8", "replace")
         return replace(_result(session, verdict), last_words=tail)
     finally:
@@ -365,15 +367,16 @@ def _no_measurements(session: Session, verdict: Verdict, refuted: Refuted) -> Ve
 
 
 def _refute(
-    session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events
+    session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events, note: str
 ) -> Verification:
-    """Find where runs diverge and why that may be; an existing attestation is removed."""
+    """Find where runs diverge and why that may be; an existing attestation is removed. ``note``: what is known."""
     from envbuild.operations import divergence
     from envbuild.operations.attestation import withdraw
     from envbuild.operations.experiments import with_experiments
     from envbuild.verification.causes import rank_causes
 
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
+    notes = [note, *notes] if note else notes
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     kept = divergence.keep_outputs(session, verdict)
     if _may_run_again(session, verdict, options):

@@ -195,6 +195,9 @@ class Asked(_Value, frozen=True, kw_only=True):
         call: what it called.
         module: who called: a package, or the program.
         place: file and line of the innermost line of the project on the way; the caller's without one.
+        values: digest of what it would have got, or got; empty if that is not known.
+        given: digest of what that may follow from, such as the words and the input of a program.
+        drawn: in an entry of its own (``drawn``), what a fixed stream of entropy gave, in hexadecimal digits.
     """
 
     suspect: str
@@ -204,6 +207,9 @@ class Asked(_Value, frozen=True, kw_only=True):
     module: str = ""
     place: str = ""
     count: int = 1
+    values: str = ""
+    given: str = ""
+    drawn: tuple[str, ...] = ()
 
 
 class ProcessRecord(_Value, frozen=True, kw_only=True):

@@ -157,7 +157,8 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                 seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
             )
         for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
-            yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
+            if not uses.is_tried_again(node):
+                yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
         if any(isinstance(word.value, ast.Constant) and word.value.value == UNORDERED for word in node.keywords):
             yield Call(name=UNORDERED, line=node.lineno)
         if any(word.arg == "in_order" and _is_false(word.value) for word in node.keywords):

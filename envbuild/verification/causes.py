@@ -7,7 +7,7 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from shlex import quote
 
 import msgspec
@@ -17,7 +17,7 @@ from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.processes import ProcessRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments
+from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments, of_programs
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -36,11 +36,14 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *of_operations(evidence),
         *_of_the_lock(evidence),
     ]
+    started = [*of_programs(evidence, causes)]
+    causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
     shown = list(of_experiments(evidence, causes))
     said = {each.where for each in shown if " → " in each.where}
-    causes = [*shown, *(_demoted(each) for each in causes if each.where not in said)]
+    written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
+    causes = [*shown, *(_demoted(each, written) for each in causes if each.where not in said)]
     if evidence.proven:
         causes = [
             each
@@ -51,11 +54,17 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
 
 
-def _demoted(cause: Finding) -> Finding:
-    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds."""
+def _demoted(cause: Finding, written: Collection[str]) -> Finding:
+    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds.
+
+    Args:
+        cause: what was found.
+        written: files that the runs left: one that the program read was its own.
+    """
     follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
     # A worker that its pool killed leaves no record: which one, nobody decides.
     follows = follows or (cause.area == "processes" and NOWHERE in (cause.before, cause.after))
+    follows = follows or (cause.area in ("configs", "reads") and cause.what.partition(":")[0] in written)
     return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
 
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["date", "reading", "duration", "rate"]
+Kind = Literal["date", "reading", "duration", "rate", "memory", "identity"]
 
 TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
@@ -31,6 +31,16 @@ RATIO = 1031
 """Between the ticks of two settings: a prime, so large that values of two decimals show how many ticks they are."""
 SHIFT = ((3 * 24 + 7) * 3600 + 11 * 60 + 13) * 10**9 + 123 * TICK
 """Nanoseconds between the starts of two settings: no whole number of days, hours, minutes, seconds or two ticks."""
+MEMORY = 1 << 20
+"""What measures of memory are at the slow tick: in KiB a gibibyte."""
+LARGER = 1033
+"""How many times as large they are at the fast one: another prime than ``RATIO``, so that no measure is a duration."""
+_SIZES = tuple(Fraction(1024) ** power for power in (0, 1, -1, -2, -3)) + tuple(
+    Fraction(1024) / Fraction(1000) ** power for power in (0, 1, 2, 3)
+)
+"""A measure of memory may be shown in bytes, KiB, MiB, GiB, or in thousands of bytes."""
+_SHARE = 1000
+"""As many times as large as what it may be off by is what shows a measure of memory."""
 RISK = Fraction(1, 500)
 """The chance that is allowed that a fraction as simple fits an unrelated number."""
 _MANY = 1000
@@ -49,11 +59,24 @@ _SERIAL = (Fraction(86400), Fraction(-25569 * 86400), Fraction(1, 1000))
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A clock: its first time and its step, both in nanoseconds, and how many seconds one that is slept takes."""
+    """A clock: its first time and its step, both in nanoseconds, and how many seconds one that is slept takes.
+
+    Attributes:
+        stream: which stream of entropy goes with it; 0: what is drawn is real.
+        memory: what measures of memory are then; 0: they are real.
+    """
 
     start: int
     tick: int
     scale: int = 1
+    stream: int = 0
+    memory: int = 0
+
+    @property
+    def fixes(self) -> str:
+        """What is fixed, as the hook reads it."""
+        more = f",entropy={self.stream},figures={self.memory}" if self.stream else ""
+        return f"clock={self}{more}"
 
     def __str__(self) -> str:
         """Return it as the hook reads it."""
@@ -91,19 +114,27 @@ class Number:
 Values = Sequence[tuple[When, Number]]
 
 
-def settings(start: int) -> tuple[Setting, Setting, Setting, Setting]:
+def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, Setting, Setting]:
     """Return the clocks to try: one, one that starts later, one that ticks faster, and one that does both.
 
     Args:
         start: seconds since 1970.
+        all_known: with each goes another stream of entropy, and with the tick what measures of memory are.
     """
     first = start * _SECOND + TICK // 2  # so that no time is a whole second
-    return (
+    clocks = (
         Setting(first, TICK),
         Setting(first + SHIFT, TICK),
         Setting(first, TICK * RATIO, RATIO),
         Setting(first + SHIFT, TICK * RATIO, RATIO),
     )
+    if not all_known:
+        return clocks
+    one, two, three, four = (
+        replace(clock, stream=number, memory=MEMORY * (LARGER if clock.scale > 1 else 1))
+        for number, clock in enumerate(clocks, 1)
+    )
+    return one, two, three, four
 
 
 def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
@@ -126,11 +157,38 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
     for loose in (False, True):
         if _is_duration(fixed, trials, loose=loose):
             return "duration"
+    if _is_memory(fixed):
+        return "memory"
     whole = all(number.whole for _, number in values)
     for loose in (False, True):
         if not whole and _is_rate(fixed, trials, loose=loose):
             return "rate"
     return None
+
+
+def is_stopwatch(values: Values) -> bool:
+    """Whether numbers are as many whole ticks in all settings: one reading of a clock less another one."""
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    if not fixed:
+        return False
+    for unit in (1, 10**3, 10**6, 10**9):
+        counts = {round(number.value * _SECOND / (when.tick * unit)) for when, number in fixed}
+        if len(counts) == 1 and all(
+            abs(number.value - Fraction(next(iter(counts)) * when.tick * unit, _SECOND))
+            <= number.off + number.value * _ROUNDED + _DOUBLE * unit
+            for when, number in fixed
+        ):
+            return counts != {0}
+    return False
+
+
+def _is_memory(fixed: Sequence[tuple[Setting, Number]]) -> bool:
+    """Whether numbers are the measure of memory of each setting, in a usual unit."""
+    if len({when.memory for when, _ in fixed}) < 2 or not all(when.memory for when, _ in fixed):
+        return False
+    if max(number.value / number.off if number.off else _SHARE for _, number in fixed) < _SHARE:
+        return False
+    return any(all(abs(number.value - when.memory * size) <= number.off for when, number in fixed) for size in _SIZES)
 
 
 def is_date(values: Values, zone: int = 0) -> bool:

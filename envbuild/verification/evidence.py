@@ -70,6 +70,7 @@ class Evidence:
         refuted: suspects whose fixing left runs different.
         culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
         cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
+        programs: lines that start programs whose output differed though they were given the same.
     """
 
     a: Record
@@ -86,3 +87,4 @@ class Evidence:
     refuted: Sequence[str] = ()
     culprits: Sequence[Culprit] = ()
     cleared: Sequence[str] = ()
+    programs: Sequence[Culprit] = ()

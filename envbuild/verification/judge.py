@@ -45,6 +45,7 @@ _NAMES = {
     "outside": "outside the project",
 }
 
+_KINDS = {"memory": "measure of memory", "identity": "drawn name"}
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
@@ -119,7 +120,7 @@ class Measured(_Value, frozen=True, kw_only=True):
 
     path: str
     where: str
-    kind: Literal["date", "reading", "duration", "rate"]
+    kind: Literal["date", "reading", "duration", "rate", "memory", "identity"]
 
 
 class Verdict(_Value, frozen=True, kw_only=True):
@@ -208,8 +209,9 @@ def _measured(found: Sequence[Measured]) -> Iterator[str]:
     for path in dict.fromkeys(each.path for each in found):
         kinds = Counter(each.kind for each in found if each.path == path)
         first = next(each.where for each in found if each.path == path)
-        words = ", ".join(plural(count, kind) for kind, count in kinds.items())
-        yield f"{_NAMES.get(path, path)}: {words} that follow the clock exactly (first: {first or 'all of it'})"
+        words = ", ".join(plural(count, _KINDS.get(kind, kind)) for kind, count in kinds.items())
+        what = "the clock" if _KINDS.keys().isdisjoint(kinds) else "what was fixed"
+        yield f"{_NAMES.get(path, path)}: {words} that follow {what} exactly (first: {first or 'all of it'})"
 
 
 def settled(verdict: Verdict, measured: Sequence[Measured], experiments: int) -> Verdict:

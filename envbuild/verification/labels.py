@@ -56,6 +56,12 @@ _OF_TIME = _words(
     " speeds throughput fps wall walltime runtime runtimes bench benchmark benchmarks profile profiler seconds secs sec"
     " ms millis milliseconds microseconds nanoseconds stopwatch timestamp timestamps took spent"
 )
+_OF_MEMORY = _words("memory mem rss vms peak hwm maxrss vmrss vmhwm vmsize vmpeak resident ram heap swap uss pss")
+_OF_IDENTITY = _words(
+    "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier"
+)
+_BYTES = re.compile(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"\d{_BYTES.pattern}", re.IGNORECASE)
 _INDEX = re.compile(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
 """The number of a thing of which there are several, before a colon."""
 _OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*$")
@@ -138,6 +144,27 @@ def _in_row(before: str, after: str) -> bool:
     gap = _LAST.search(before)
     mark = next((each for each in _MARKS if gap is not None and each in gap[0]), "")
     return _ROW.match(after) is not None if mark == " " else bool(mark) and (before + after).count(mark) > 1
+
+
+def may_be_memory(before: str, after: str, names: tuple[str, ...]) -> bool:
+    """Whether something says that a number is a measure of memory; arguments as of ``may_be_time``."""
+    own = "" if _in_row(before, after) else own_name(before)
+    if own and names_no_time(f"{own} "):
+        return False
+    named = (own,) if own else tuple(map(place_name, names))
+    return _BYTES.match(after) is not None or any(bool(_OF_MEMORY & {*_parts(name)}) for name in named)
+
+
+def says_memory(text: str) -> bool:
+    """Whether a text speaks of memory, or has an amount of it."""
+    return bool(_OF_MEMORY & {*_parts(text)}) or _AMOUNT.search(text) is not None
+
+
+def may_be_identity(before: str, names: tuple[str, ...]) -> bool:
+    """Whether something says that what was drawn is a name for the moment, and no seed."""
+    own = own_name(before)
+    named = (own,) if own else tuple(map(place_name, names))
+    return any(words[-1] in _OF_IDENTITY for name in named if (words := _parts(name)))
 
 
 def own_name(before: str) -> str:

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from envbuild.verification.clockwork import Setting, When
 from envbuild.verification.judge import Measured
-from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name
-from envbuild.verification.tokens import Piece, goes_with_time, of_bytes, of_texts
+from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
+from envbuild.verification.tokens import (
+    Piece,
+    goes_with_time,
+    mark_drawn,
+    may_have_draws,
+    of_bytes,
+    of_texts,
+    unknown_digits,
+)
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
@@ -27,10 +35,11 @@ _PACKED = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """What one run left: the clock it had, and places by source."""
+    """What one run left: the clock it had, places by source, and what a fixed stream of entropy gave."""
 
     when: When
     sources: Mapping[str, Sequence[Place]]
+    drawn: Sequence[str] = ()
 
 
 _SETTINGS = 4
@@ -38,25 +47,52 @@ _STORAGE = "[1][0][0][0]"
 """Below a tensor in a pickle, the mark that its numbers are in another member."""
 
 
-def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | None:
+def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = False) -> list[Measured] | None:
     """Return the places that follow the clock; None if anything differs that does not.
 
     Args:
         runs: with the real clock and with fixed ones.
         least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
+        trained: all runs have the same parameters after each step of training (``tokens.of_texts``).
     """
+    runs = with_marks(runs)
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     found: list[Measured] = []
     next_to_time = cache(partial(_go_with_time, runs))
     for source, name, values, header in _places(runs):
-        pieces = _of_place(source, name, values, header)
+        pieces = _of_place(source, name, values, header, trained=trained)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
         if pieces is None:
             return None
         found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
     return found
+
+
+def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:
+    """Return the runs with marks in the place of what was drawn, if it is known what fixed streams of entropy gave."""
+    if not any(run.drawn for run in runs):
+        return runs
+    known = frozenset[str]().union(
+        *(
+            unknown_digits(value, run.drawn)
+            for run in runs
+            if isinstance(run.when, Setting)
+            for places in run.sources.values()
+            for _, value in places
+            if isinstance(value, str)
+        )
+    )
+    return [
+        replace(run, sources={source: _marked(run, places, known) for source, places in run.sources.items()})
+        for run in runs
+    ]
+
+
+def _marked(run: Seen, places: Sequence[Place], known: frozenset[str]) -> list[Place]:
+    drawn = run.drawn if isinstance(run.when, Setting) else None
+    return [(name, mark_drawn(value, drawn, known) if isinstance(value, str) else value) for name, value in places]
 
 
 def _go_with_time(runs: Sequence[Seen], source: str) -> bool:
@@ -76,6 +112,19 @@ def may_be_measured(runs: Sequence[Seen]) -> bool:
         runs: with the real clock.
     """
     return same_places(runs) and all(_is_candidate(name, values) for _, name, values, _ in _places(runs))
+
+
+def may_be_drawn(runs: Sequence[Seen]) -> bool:
+    """Whether something that differs may be a name that was drawn, or a measure of memory.
+
+    Args:
+        runs: with the real clock.
+    """
+    return any(
+        isinstance(value, str) and (may_have_draws(value) or says_memory(f"{name} {value}"))
+        for _, name, values, _ in _places(runs)
+        for _, value in values
+    )
 
 
 def same_places(runs: Sequence[Seen]) -> bool:
@@ -131,14 +180,20 @@ def _tensors(places: Sequence[Place]) -> dict[str, str]:
 
 
 def _of_place(
-    source: str, name: str, values: _Values, header: Header | None, *, next_to_time: bool = False
+    source: str,
+    name: str,
+    values: _Values,
+    header: Header | None,
+    *,
+    next_to_time: bool = False,
+    trained: bool = False,
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header, next_to_time=next_to_time)
+        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

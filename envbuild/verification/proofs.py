@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
@@ -60,6 +63,34 @@ _DRAWN = {
     "figures": "returns a figure that is another one in each run",
 }
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
+
+
+_OF_PROGRAM, _OF_PYTHON = 58, 39
+"""Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
+
+
+_STARTED = " in a subprocess (shell)"
+"""In the sentence about a program that the table of calls knows."""
+
+
+def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the programs that gave another output in two runs, though they were given the same words and input.
+
+    Where the table knows the program of that line, it knows more: that cause is yielded once more, as likely as this.
+    """
+    for culprit in evidence.programs[:SHOWN]:
+        where = route_between(culprit.place, "", 0, ())
+        known = [each for each in causes if each.where == where and _STARTED in each.what]
+        if known:
+            yield from (msgspec.structs.replace(each, weight=max(each.weight, _OF_PROGRAM)) for each in known)
+            continue
+        yield Finding(
+            area="sources",
+            weight=_OF_PYTHON if re.match(r"python[\d.]*(\s|\Z)", culprit.call) else _OF_PROGRAM,
+            what=f"the program {culprit.call!r} gave another output in each run, though it was given the same",
+            where=where,
+            attempt="sort its output, give it a seed, or have it do one thing after another",
+        )
 
 
 def of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
-from envbuild.verification.calls import Call, calls
+from envbuild.verification.calls import TIMEOUT, Call, calls
 from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.routes import of_project
@@ -28,6 +28,8 @@ _RELIABLE = frozenset(("entropy", "clock"))
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
+_SHORT, _TIGHT = 0.02, 56
+"""Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
@@ -83,6 +85,7 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
 def of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
     found: dict[tuple[str, Use, str], list[str]] = {}
+    tight = set[tuple[str, Use, str]]()
     alone = len(evidence.sources or {}) == 1
     rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
     for path, call, row in _known_calls(evidence):
@@ -96,6 +99,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         ):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
+            if call.name == TIMEOUT and call.seconds is not None and call.seconds <= _SHORT:
+                tight.add(key)
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
             )
@@ -109,6 +114,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
         called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
+        weight = _TIGHT if (name, use, shown) in tight else weight
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:

@@ -16,10 +16,19 @@ from envbuild.verification.clockwork import (
     Span,
     When,
     is_date,
+    is_stopwatch,
     is_time_of_day,
     kind_of_numbers,
 )
-from envbuild.verification.labels import Header, may_be_time, name_in_bytes, names_no_time, names_time
+from envbuild.verification.labels import (
+    Header,
+    may_be_identity,
+    may_be_memory,
+    may_be_time,
+    name_in_bytes,
+    names_no_time,
+    names_time,
+)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
@@ -27,7 +36,8 @@ _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
 _TOKEN = re.compile(
-    rf"(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
+    r"(?P<drawn>⟨drawn (?:\d+|\?) \d+⟩)"
+    rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
     r"|(?P<packed>(?<!\d)20\d{6}[-_T]?\d{6}(?!\d))"
     rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
@@ -83,6 +93,7 @@ def of_texts(
     *,
     named: bool = False,
     next_to_time: bool = False,
+    trained: bool = False,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -92,6 +103,8 @@ def of_texts(
         header: the names of the columns, if the texts are lines of a table.
         named: something else says that durations may be here.
         next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
+        trained: the parameters after each step of training are known, and equal whatever the clock: then a duration
+            needs no name if it is one reading of a clock less another one, nor does a rate.
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -106,17 +119,32 @@ def of_texts(
             return None
         kind = _of_tokens(tokens)
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
-        if kind is None or not (named or aside or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header)):
+        aside = aside or (trained and _needs_no_name(kind, tokens))
+        if kind is None or not (
+            named or aside or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
+        ):
             return None
         found.append(Piece(where="", kind=kind))
     return found
 
 
-def _is_named(text: str, token: _Token, name: str, header: Header | None) -> bool:
-    """Whether something says that a number may be a duration or a rate."""
+def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether a number is a rate, or what a stopwatch shows, and nothing that was made of it."""
+    if kind != "duration":
+        return kind == "rate"
+    numbers = [(when, number_of(token.text)) for when, token in tokens if token.kind == "number"]
+    return len(numbers) == len(tokens) and is_stopwatch(numbers)
+
+
+def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: Kind) -> bool:
+    """Whether something says that a number may be a duration or a rate, or what else it is."""
     if token.kind == "clock":
         return True
     column = header.column(text, token.at) if header is not None else ""
+    if kind == "identity":
+        return may_be_identity(token.before, (column, name))
+    if kind == "memory":
+        return may_be_memory(token.before, token.after, (column, name))
     return may_be_time(token.before, token.after, (column, name))
 
 
@@ -184,7 +212,7 @@ def _split(text: str) -> tuple[str, list[_Token]]:
         kind = str(found.lastgroup)
         if kind == "number" and _MINUS.search(text, 0, found.start()) is not None:
             kind = "negative"  # no time
-        parts.append(f"\0{kind if kind in ('clock', 'number', 'negative', 'weekday') else 'date'}\0")
+        parts.append(f"\0{kind if kind in ('clock', 'number', 'negative', 'weekday', 'drawn') else 'date'}\0")
         begin, end = found.span()
         tokens.append(_Token(kind, found[0], text[max(0, begin - _NAME) : begin], text[end : end + _NAME], begin))
         place = found.end()
@@ -197,6 +225,8 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
     kinds = {token.kind for _, token in tokens}
     if "negative" in kinds:
         return None
+    if kinds == {"drawn"}:
+        return "identity" if _is_identity(tokens) else None
     if kinds == {"number"}:
         exact = max(_digits(token.text) for _, token in tokens) >= _EXACT
         return kind_of_numbers([(when, number_of(token.text, exact=exact)) for when, token in tokens])
@@ -215,6 +245,67 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
         )
     dates = [(when, _date(token)) for when, token in tokens]
     return "date" if _are_dates(dates) else None
+
+
+def _is_identity(tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether marks of what was drawn are of one draw in all settings, and of as many digits with real entropy."""
+    marks = [(when, *token.text.strip("⟨⟩").split()[1:]) for when, token in tokens]
+    fixed = {(draw, size) for when, draw, size in marks if not isinstance(when, Span)}
+    real = {(draw, size) for when, draw, size in marks if isinstance(when, Span)}
+    return (
+        len(fixed) == 1
+        and {("?", size) for _, size in fixed} == real
+        and ("?", "") not in fixed
+        and not any(draw == "?" for draw, _ in fixed)
+    )
+
+
+_HEX = re.compile(
+    r"(?<![0-9A-Za-z.])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)[0-9a-f]{8,128})"
+    r"(?![0-9A-Za-z.]|[-+]\d)"
+)
+"""What may be drawn: at least eight digits, letters among them, or a UUID."""
+
+
+def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
+    """Return the hexadecimal words of a text that are not what was drawn."""
+    return {found[0] for found in _HEX.finditer(text) if _draw(found[0], drawn) is None}
+
+
+def may_have_draws(text: str) -> bool:
+    """Whether a text has hexadecimal words that may have been drawn."""
+    return _HEX.search(text) is not None
+
+
+def mark_drawn(text: str, drawn: Sequence[str] | None, known: frozenset[str]) -> str:
+    """Put a mark in the place of each hexadecimal word that was drawn from the system's entropy.
+
+    Args:
+        text: of a place.
+        drawn: what was drawn in this run, in its order; None for real entropy: then all words that are not ``known``.
+        known: words that are not drawn, as runs with fixed entropy show.
+    """
+
+    def marked(found: re.Match[str]) -> str:
+        word = found[0]
+        draw = ("?" if word not in known else None) if drawn is None else _draw(word, drawn)
+        return word if draw is None else f"⟨drawn {draw} {len(word)}⟩"
+
+    return _HEX.sub(marked, text) if _HEX.search(text) is not None else text
+
+
+def _draw(word: str, drawn: Sequence[str]) -> int | None:
+    """Return the number of the draw whose digits, or first ones, a word is; a UUID has its version among them."""
+    digits = word.replace("-", "")
+    for number, each in enumerate(drawn):
+        if each.startswith(digits) or (len(digits) == 32 and len(each) == 32 and _of_uuid(each) == digits):
+            return number
+    return None
+
+
+def _of_uuid(digits: str) -> str:
+    """Return sixteen bytes as ``uuid.uuid4`` shows them."""
+    return f"{digits[:12]}4{digits[13:16]}{int(digits[16], 16) & 3 | 8:x}{digits[17:]}"
 
 
 def _are_dates(dates: Sequence[tuple[When, Number | None]]) -> bool:

@@ -55,6 +55,18 @@ class Uses:
             return "waited"
         return "unused" if self._unused(value) else ""
 
+    def is_tried_again(self, call: ast.Call) -> bool:
+        """Whether a call is made again if it takes too long: what is done then begins a loop anew, and no more."""
+        child: ast.AST = call
+        parent = self._parents.get(call)
+        while parent is not None and not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            if isinstance(parent, ast.Try) and child in parent.body:
+                return bool(parent.handlers) and all(
+                    isinstance(each.body[0], ast.Continue) and len(each.body) == 1 for each in parent.handlers
+                )
+            child, parent = parent, self._parents.get(parent)
+        return False
+
     def _unused(self, value: ast.expr) -> bool:
         """Whether a value is bound to a local name that nothing reads, and made by calls on the way."""
         parent: ast.AST | None = value

@@ -132,6 +132,10 @@ def _doubts(result: Verification) -> Iterator[str]:
         yield "the host was not verified against the lock"
 
 
+_MEASURES = {"memory": "a measure of memory", "identity": "a drawn name"}
+"""Kinds of measurements that are not of the clock, in words."""
+
+
 def identical(verdict: Verdict) -> tuple[str, ...]:
     """Report that all runs were equal, what was compared, and what was not."""
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
@@ -150,7 +154,8 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
 def _measured(verdict: Verdict) -> Iterator[str]:
     """Yield what follows the clock, and how that is known."""
     if verdict.measured:
-        yield f"measurements, proven by {plural(verdict.experiments, 'run')} with other clocks: " + "; ".join(
+        more = "" if _MEASURES.keys().isdisjoint(each.kind for each in verdict.measured) else ", entropy and figures"
+        yield f"measurements, proven by {plural(verdict.experiments, 'run')} with other clocks{more}: " + "; ".join(
             f"{path} ({_some(places, 2)})" for path, places in _by_path(verdict).items()
         )
 
@@ -159,7 +164,8 @@ def _by_path(verdict: Verdict) -> dict[str, list[str]]:
     """Return by file the places that follow the clock, each with its kind."""
     found: dict[str, list[str]] = {}
     for each in verdict.measured:
-        found.setdefault(each.path, []).append(f"{each.where}: a {each.kind}" if each.where else f"a {each.kind}")
+        kind = _MEASURES.get(each.kind, f"a {each.kind}")
+        found.setdefault(each.path, []).append(f"{each.where}: {kind}" if each.where else kind)
     return found
 
 

@@ -5,13 +5,15 @@ clock that stands nearly still a program may wait for ever; after ``!`` lines (`
 between) that get what is real although all others do not: a line whose value alone makes runs differ is the cause. A
 run with it is an experiment and no run of the program: nothing of it is kept.
 
-``entropy`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py), ``addresses`` of small objects
-(fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of files and of the kernel
-(fix_figures.py).
+``entropy`` or ``entropy=STREAM`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py),
+``addresses`` of small objects (fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of
+files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py). ``programs`` fixes nothing: it has the
+record show whether other programs gave the same output for the same input (fix_programs.py).
 
 An entry of the record (``asked``) is a line that asked for what was fixed: ``suspect``, ``call``, ``file``, ``line``,
 ``module`` (who called: a package, or the program), ``place`` (the innermost line of the project on the way, or that
-line itself), ``count``.
+line itself), ``count``; where it is known, ``values``: a digest of what was real, and ``given``: of what that may
+follow from.
 """
 
 from __future__ import annotations
@@ -43,14 +45,18 @@ def begin(process: Process) -> None:
         from . import fix_order
 
         fix_order.install()
+    if "programs" in wanted:
+        from . import fix_programs
+
+        fix_programs.install(callers)
     if "figures" in wanted:
         from . import fix_figures
 
-        fix_figures.Figures(callers).install()
+        fix_figures.Figures(callers, wanted["figures"]).install()
     if "entropy" in wanted:
         from . import fix_entropy
 
-        fix_entropy.Entropy(process, callers).install()
+        fix_entropy.Entropy(process, callers, wanted["entropy"]).install()
     if "clock" in wanted:
         from . import fix_clock
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 from ..guard import gate
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 PLACES = 200
 """Lines that are recorded."""
+DRAWN, _SHORTEST, _LONGEST = 2000, 4, 64
+"""Draws from a fixed stream of entropy that are recorded, and how many bytes of such a one."""
 _LIBRARY, _PACKAGE, _PROJECT = range(3)
 
 
@@ -28,12 +31,22 @@ class Callers:
     def __init__(self, within: Callable[[str], bool], real: frozenset[str]) -> None:
         self.within, self.wanted = within, real
         self.found: dict[tuple[str, CodeType, int, str], dict[str, Any]] = {}
+        self.drawn: list[str] = []
         self._kinds: dict[CodeType, int] = {}
         self._library = os.path.dirname(os.__file__) + os.sep
         self._own = gate.PREFIX.rstrip("/") + "/"
 
-    def real(self, suspect: str, call: str, frame: FrameType | None) -> bool:
-        """Note a call, and return whether its line gets what is real; ``frame`` is the caller's."""
+    def real(
+        self, suspect: str, call: str, frame: FrameType | None, value: object = None, given: object = None
+    ) -> bool:
+        """Note a call, and return whether its line gets what is real.
+
+        Args:
+            suspect, call: what is asked for, and by which function.
+            frame: the caller's.
+            value: what is real, if it is to be known whether that is another one in each run.
+            given: what the call was given, if its value may follow from that.
+        """
         direct, project, through = None, None, None
         while frame is not None:
             kind = self._kind(frame.f_code)
@@ -50,7 +63,7 @@ class Callers:
         at = project or direct
         file = at.f_code.co_filename
         place = f"{file if file.startswith('<') else os.path.abspath(file)}:{at.f_lineno}"
-        call = call if through is None else _name(through)
+        call = call if through is None or given is not None else _name(through)
         key = (call, direct.f_code, direct.f_lineno, place)
         entry = self.found.get(key)
         if entry is None and len(self.found) < PLACES:
@@ -65,15 +78,27 @@ class Callers:
             }
         if entry is not None:
             entry["count"] += 1
+            for name, each in (("given", given), ("values", value)):
+                if each is not None:
+                    data = each if isinstance(each, bytes) else repr(each).encode("utf-8", "surrogatepass")
+                    entry[name] = f"{crc32(data, int(entry.get(name) or '0', 16)):08x}"
         return place in self.wanted
 
+    def note_drawn(self, data: bytes) -> None:
+        """Note what was drawn from a fixed stream of entropy; long draws are no identities."""
+        if len(self.drawn) < DRAWN and _SHORTEST <= len(data) <= _LONGEST:
+            self.drawn.append(data.hex())
+
     def as_list(self) -> list[dict[str, Any]]:
-        """Return the lines in the order in which they asked first."""
-        return list(self.found.values())
+        """Return the lines in the order in which they asked first, and what was drawn as one entry more."""
+        found = list(self.found.values())
+        if self.drawn:
+            found.append({"suspect": "drawn", "call": "", "file": "", "line": 0, "drawn": self.drawn})
+        return found
 
     def clear(self) -> None:
         """In a forked child: the parent's record has all that was asked so far."""
-        self.found = {}
+        self.found, self.drawn = {}, []
 
     def is_project(self, code: CodeType) -> bool:
         """Return whether code is the project's."""

@@ -1,9 +1,10 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
-The functions of ``time``, ``datetime.now`` and ``uuid.uuid1`` return a time that goes on by one millisecond at each
-call, also at one that gets the real time, and by what was slept. The standard library itself keeps the real one where
-it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). All are bound methods: where one is an attribute of a
-class, as ``time.localtime`` is of ``logging.Formatter``, it is called without the object, like a function of C.
+The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times`` and ``resource.getrusage`` return a time that
+goes on by one millisecond at each call, also at one that gets the real time, and by what was slept. The standard
+library itself keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
+``time`` are bound methods: where one is an attribute of a class, as ``time.localtime`` is of ``logging.Formatter``, it
+is called without the object, like a function of C.
 
 ``clock=START/TICK/SCALE`` in the variable sets the first time and the step in nanoseconds, and how many seconds go by
 for one that is slept: a value that follows these exactly is a measurement (``verification.clockwork``).
@@ -60,6 +61,9 @@ class Clock:
             sleep(seconds)
 
         clock.sleep = MethodType(slept, self)
+        for name in ("clock_gettime", "clock_gettime_ns"):
+            self._of_any(name)
+        self._of_processes()
         for name in ("localtime", "gmtime", "ctime"):
             self._with_default(name)
         for name, before in (("strftime", 1), ("asctime", 0)):
@@ -78,6 +82,43 @@ class Clock:
             return self.now if nanoseconds else self.now / _SECOND
 
         setattr(time, name, MethodType(replacement, self))
+
+    def _of_any(self, name: str) -> None:
+        """Replace a function that is given which clock it is to read: all show the same time here."""
+        original: Any = getattr(time, name)
+
+        def replacement(self: Clock, clock: int) -> Any:
+            self.now += self.tick
+            if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                return original(clock)
+            return self.now if name.endswith("_ns") else self.now / _SECOND
+
+        setattr(time, name, MethodType(replacement, self))
+
+    def _of_processes(self) -> None:
+        """Replace the times that processes have used: the clock's, and in the system as much as has passed."""
+        import resource
+
+        system, module, begin = os, resource, self.now
+        times: Any = os.times
+        usage: Any = resource.getrusage
+
+        def all_times() -> Any:
+            self.now += self.tick
+            if self.callers.real("clock", "os.times", sys._getframe(1)):
+                return times()
+            now, passed = self.now / _SECOND, (self.now - begin) / _SECOND
+            return os.times_result((now, passed, now, passed, now))
+
+        def getrusage(who: int) -> Any:
+            found = usage(who)
+            self.now += self.tick
+            if self.callers.real("clock", "resource.getrusage", sys._getframe(1)):
+                return found
+            return type(found)((self.now / _SECOND, (self.now - begin) / _SECOND, *found[2:]))
+
+        system.times = all_times
+        module.getrusage = getrusage
 
     def _with_default(self, name: str) -> None:
         original: Any = getattr(time, name)

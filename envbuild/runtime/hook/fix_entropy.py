@@ -24,10 +24,16 @@ _DEVICES = frozenset(("/dev/urandom", "/dev/random", "/proc/sys/kernel/random/uu
 
 
 class Entropy:
-    """A stream of bytes for each thread that is the same in each run."""
+    """A stream of bytes for each thread that is the same in each run.
 
-    def __init__(self, process: Process, callers: Callers) -> None:
-        self.process, self.callers = process, callers
+    Args:
+        process: whose seed it follows from.
+        callers: notes who asks, and with a stream what was drawn, so that it is recognised where it is written.
+        stream: the name of another stream; empty for what is usual.
+    """
+
+    def __init__(self, process: Process, callers: Callers, stream: str = "") -> None:
+        self.process, self.callers, self.stream = process, callers, stream
         self.counts: dict[str, int] = {}
         self.task = ""
         os.register_at_fork(after_in_child=self.counts.clear)
@@ -44,7 +50,9 @@ class Entropy:
         found = b""
         while len(found) < size:
             self.counts[name] = count = self.counts.get(name, 0) + 1
-            found += sha256(f"{self.process.seed('entropy')} {name} {count}".encode()).digest()
+            found += sha256(f"{self.process.seed('entropy')} {name} {count}{self.stream}".encode()).digest()
+        if self.stream:
+            self.callers.note_drawn(found[:size])
         return found[:size]
 
     def install(self) -> None:

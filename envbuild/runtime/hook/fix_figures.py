@@ -8,6 +8,7 @@ numbers of processes and threads. What C or C++ asks for is not reached.
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from .fix_callers import Callers
 
+_NUMBERS = re.compile(rb"\b(?:0x)?[0-9][0-9a-f]*\b")
 _TIME = 1_700_000_000
 _KERNEL = ("/proc/uptime", "/proc/stat", "/proc/loadavg", "/proc/meminfo", "/proc/vmstat", "/proc/interrupts")
 _OWN = ("/proc/self/", "/proc/thread-self/", f"/proc/{os.getpid()}/")
@@ -29,10 +31,12 @@ class Figures:
 
     Args:
         callers: notes who asks.
+        number: what measures of memory are, below ``/proc`` and as ``getrusage`` gives them; empty for what is usual.
+            With one, process numbers and the load stay as they are: what follows the number exactly is a measurement.
     """
 
-    def __init__(self, callers: Callers) -> None:
-        self.callers = callers
+    def __init__(self, callers: Callers, number: str = "") -> None:
+        self.callers, self.number = callers, number
         self.files: dict[tuple[int, int], int] = {}
 
     def install(self) -> None:
@@ -41,6 +45,9 @@ class Figures:
             self._stat(name)
         self._entries()
         self._open()
+        if self.number:
+            self._usage(int(self.number))
+            return
         system: Any = os
         self._constant(system, "getloadavg", (1.0, 1.0, 1.0))
         self._constant(system, "getpid", 1, "os.getpid")
@@ -52,16 +59,26 @@ class Figures:
         self._constant(resource, "getrusage", zero)
         self._constant(threading, "get_native_id", 1)
 
+    def _usage(self, number: int) -> None:
+        import resource
+
+        original: Any = resource.getrusage
+
+        def getrusage(who: int) -> Any:
+            found = original(who)
+            return type(found)((*found[:2], number, *found[3:])) if found.ru_maxrss else found
+
+        resource.getrusage = getrusage
+
     def _constant(self, module: Any, name: str, value: Any, call: str = "") -> None:
         """Return a value to the program itself; libraries ask which process a lock or a socket belongs to."""
         original = getattr(module, name)
         call = call or f"{module.__name__}.{name}"
 
         def replacement(*arguments: Any) -> Any:
-            frame = sys._getframe(1)
-            if not self.callers.is_project(frame.f_code) or self.callers.real("figures", call, frame):
-                return original(*arguments)
-            return value
+            frame, found = sys._getframe(1), original(*arguments)
+            own = self.callers.is_project(frame.f_code)
+            return found if not own or self.callers.real("figures", call, frame, value=found) else value
 
         setattr(module, name, replacement)
 
@@ -112,7 +129,11 @@ class Figures:
             if not replacement or self.callers.real("figures", f"reading {path}", sys._getframe(1)):
                 return original(file, mode, *arguments, **options)
             with original(file, "rb") as stream:
-                data = (_placed if str(path).endswith(_MAPS) else _ones)(stream.read())
+                data = stream.read()
+            if self.number:
+                data = _NUMBERS.sub(self.number.encode(), data)
+            else:
+                data = (_placed if str(path).endswith(_MAPS) else _ones)(data)
             return io.BytesIO(data) if "b" in mode else io.StringIO(data.decode("utf-8", "replace"))
 
         files: Any = builtins
@@ -165,15 +186,11 @@ class _Entry:
 
 def _ones(data: bytes) -> bytes:
     """Put a 1 in the place of every number."""
-    import re
-
-    return re.sub(rb"\b(?:0x)?[0-9][0-9a-f]*\b", b"1", data)
+    return _NUMBERS.sub(b"1", data)
 
 
 def _placed(data: bytes) -> bytes:
     """Put a 1 in the place of what depends on where files are mapped; their names stay: proc_pid_maps(5)."""
-    import re
-
     mapped = re.compile(rb"[0-9a-f]+-[0-9a-f]+ (\S{4}) [0-9a-f]+ \S+ +[0-9]+")
     lines = data.splitlines(keepends=True)
     return b"".join(mapped.sub(rb"1-1 \1 1 1:1 1", line) if mapped.match(line) else _ones(line) for line in lines)

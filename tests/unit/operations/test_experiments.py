@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import pytest
 
 from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
+from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import SUSPECTS, Evidence
 from envbuild.verification.judge import Ran
 from envbuild.verification.odds import Luck, luck_of
+from envbuild.verification.proofs import PROVEN
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 
@@ -241,3 +244,47 @@ def test_time_is_given_once_to_prove_what_looks_like_the_cause(monkeypatch: pyte
     laboratory.take_time()
     laboratory.take_time()
     assert laboratory.ends == 100.0 + module.LONGEST
+
+
+def test_a_figure_that_is_the_same_in_all_runs_proves_nothing() -> None:
+    """A fixed process number may keep a signal from where it was sent: the number itself never was another one."""
+    same = msgspec.structs.replace(line(2, "figures"), call="os.getpid", values="5d41402a")
+    found = [
+        concluded(lambda world: world.drawn("figures", 2), seed, "import os\nos.getpid()\n", (same,)) for seed in (1, 2)
+    ]
+    assert [(each.proven, each.culprits) for each in found] == [((), ())] * 2
+    assert all("figures" in each.refuted for each in found)
+    other = msgspec.structs.replace(same, values="")
+    assert concluded(lambda world: world.drawn("figures", 2), 1, "import os\nos.getpid()\n", (other,)).proven == (
+        "figures",
+    )
+
+
+class Started(Bench):
+    """A program that starts others; each gives what ``outputs`` has for the run's number."""
+
+    outputs: Sequence[Sequence[tuple[str, str, str]]] = ()
+
+    def run(self, variables: Mapping[str, str], varied: frozenset[str]) -> Ran:
+        self.asked = tuple(
+            msgspec.structs.replace(line(number, "programs"), call=call, given=given, values=values)
+            for number, (call, given, values) in enumerate(self.outputs[self.count % len(self.outputs)], 1)
+        )
+        return super().run(variables, varied)
+
+
+def test_a_program_that_gives_another_output_for_the_same_is_named() -> None:
+    """What a program was given may differ already; if only its output does, it is named, below what is proven."""
+    bench = Started.__new__(Started)
+    bench.outputs = [
+        [("cut", "a", "1"), ("xargs -P 8", "b", "2"), ("sort", "c", "3")],
+        [("cut", "a", "1"), ("xargs -P 8", "b", "4"), ("sort", "d", "5")],
+    ]
+    bench.__init__(lambda world: world.chance.random(), 3)  # type: ignore[misc]
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": ""})
+    evidence, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+    assert [(each.call, each.place) for each in evidence.programs] == [("xargs -P 8", "/workspace/train.py:2")]
+    (cause,) = [each for each in rank_causes(evidence) if "xargs" in each.what]
+    assert cause.where == "train.py:2"
+    assert cause.weight < PROVEN

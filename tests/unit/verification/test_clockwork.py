@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -14,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.verification.clockwork import RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
-from envbuild.verification.measured import Seen, may_be_measured, measured
+from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
+from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
 from envbuild.verification.tokens import of_bytes, of_texts
 
 START = 1_790_000_000
@@ -367,3 +368,121 @@ def test_a_number_that_does_not_go_with_the_time_is_a_result(
 ) -> None:
     """Every line has to agree, three at least, and the number has to be right behind the time."""
     assert measured(log(line, count)) is None
+
+
+class System(Clock):
+    """A clock with entropy and measures of memory, fixed with it or real."""
+
+    def __init__(self, setting: Setting | None, seed: int) -> None:
+        super().__init__(setting, seed)
+        self.drawn: list[str] = []
+        self.stream = random.Random(setting.stream if setting else -seed)
+
+    def draw(self, size: int) -> str:
+        self.drawn.append(self.stream.randbytes(size).hex())
+        return self.drawn[-1]
+
+    def kibibytes(self) -> int:
+        return self.setting.memory if self.setting else self.chance.randrange(50_000, 60_000)
+
+
+def known(program: Callable[[System], dict[str, object]]) -> list[str] | None:
+    """Return the kinds of what a program wrote that follows what was fixed; None if anything else differs."""
+    found: list[tuple[When, dict[str, object], list[str]]] = []
+    for seed in (1, 2):
+        system = System(None, seed)
+        begin = system.now / 1e9
+        found.append((Span(begin, begin + 9), program(system), []))
+    for setting in settings(START + 1000, all_known=True):
+        system = System(setting, 0)
+        found.append((setting, program(system), system.drawn))
+    runs = [
+        Seen(when=when, sources={"a.json": [(key, str(value)) for key, value in table.items()]}, drawn=drawn)
+        for when, table, drawn in found
+    ]
+    places = measured(runs)
+    return None if places is None else [each.kind for each in places]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda s: {"traceId": s.draw(16), "w": 1.5}, ["identity"]),
+        (lambda s: {"": f"saved run {s.draw(8)} in {spent(s)} s", "sha256": "0a" * 32}, ["identity", "duration"]),
+        (lambda s: {"span": s.draw(16)[:10]}, ["identity"]),
+        (lambda s: {"peak": f"{s.kibibytes() / 1024:.2f} MiB"}, ["memory"]),
+        (lambda s: {"maxrss": s.kibibytes(), "at": s.date().isoformat()}, ["memory", "date"]),
+        (lambda s: {"": f"rss {s.kibibytes() * 1024} bytes"}, ["memory"]),
+    ],
+)
+def test_what_was_drawn_and_measured_is_recognised(
+    program: Callable[[System], dict[str, object]], expected: list[str]
+) -> None:
+    """The very digits that entropy gave, under the name of an identity, and the very measure of memory."""
+    assert known(program) == expected
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda s: {"w": s.draw(8)},
+        lambda s: {"seed": s.draw(8)},
+        lambda s: {"traceId": s.draw(16), "w": int(s.draw(4), 16) / 2**32},
+        lambda s: {"run": hashlib.sha256(s.draw(16).encode()).hexdigest()},
+        lambda s: {"run": s.draw(16)[::-1]},
+        lambda s: {"run": s.draw(16)[4:]},
+        lambda s: {"batch": s.kibibytes() // 1000},
+        lambda s: {"rss": s.kibibytes() + 100},
+        lambda s: {"rss": s.kibibytes() * spent(s)},
+        lambda s: {"loss": f"{s.kibibytes()}"},
+        lambda s: {"w": f"{s.kibibytes() / 1024}"},
+        lambda s: {"rss": f"{s.kibibytes() / 2**30:.0f} GiB"},
+    ],
+)
+def test_what_is_made_of_entropy_or_memory_is_a_result(program: Callable[[System], dict[str, object]]) -> None:
+    """Seeds, digests and whatever else was computed; what has no name; what is rounded too far to tell."""
+    assert known(program) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ('{"id": "3fa9c01be77d2a40"}', '{"id": "09bc11d2fe0745aa"}', True),
+        ("RSS 10.63 MiB", "RSS 10.79 MiB", True),
+        ("peak 1063", "peak 1079", True),
+        ("took 1.5 s", "took 1.7 s", False),
+        ("12.5 it/s", "13.5 it/s", False),
+    ],
+)
+def test_only_what_may_be_drawn_or_memory_takes_further_runs(before: str, after: str, *, expected: bool) -> None:
+    """Names in hexadecimal digits, and what speaks of memory; programs that differ otherwise take no longer."""
+    runs = [Seen(when=Span(1, 2), sources={"stdout": [("line 1", text)]}) for text in (before, after)]
+    assert may_be_drawn(runs) is expected
+
+
+def test_a_measure_of_memory_is_no_duration() -> None:
+    """The two ratios share no factor, and neither does a tick with the measure."""
+    one, two, three, four = settings(START, all_known=True)
+    assert (one.memory, two.memory, three.memory, four.memory) == (MEMORY, MEMORY, MEMORY * LARGER, MEMORY * LARGER)
+    assert math.gcd(LARGER, RATIO) == 1
+    assert len({each.stream for each in (one, two, three, four)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("program", "without", "trained"),
+    [
+        (lambda c: f"[3, 0.25, {spent(c)!r}]", None, ["duration"]),
+        (lambda c: f"  3  0.25  {64 / spent(c)!r}", None, ["rate"]),
+        (lambda c: f"[3, 0.25, {0.1 * spent(c)!r}]", None, None),
+        (lambda c: f"loss {spent(c)!r}", None, None),
+        (lambda c: f"[3, {math.sqrt(spent(c))!r}]", None, None),
+    ],
+)
+def test_where_training_is_known_to_be_equal_a_stopwatch_needs_no_name(
+    program: Callable[[Clock], object], without: list[str] | None, trained: list[str] | None
+) -> None:
+    """A part of a duration may be a weight that no step trace has; one reading less another one is none."""
+    texts = [(when, str(each)) for when, each in runs(program)]
+    for known, expected in ((False, without), (True, trained)):
+        pieces = of_texts(texts, trained=known)
+        assert (None if pieces is None else [each.kind for each in pieces]) == expected

@@ -345,6 +345,7 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
         ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1, seconds=3)),
         ("queue.get(timeout=x)", Call(name=TIMEOUT, line=1)),
+        ("try:\n    queue.get(timeout=3)\nexcept Empty:\n    n += 1", Call(name=TIMEOUT, line=2, seconds=3)),
         ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
         ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
         ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
@@ -424,6 +425,20 @@ def evidence(**changes: Any) -> Evidence:
 def whats(found: Evidence) -> list[str]:
     """The causes' sentences, likeliest first."""
     return [cause.what for cause in rank_causes(found)]
+
+
+def test_a_file_that_the_run_wrote_itself_is_a_consequence() -> None:
+    """Parts that workers left and the program read again differ because of what made them do so."""
+    found = tuple(
+        Finding(area="configs", weight=84, what=f"{name}: sha256 10… → ee…", where="")
+        for name in ("part-0.json", "conf.yaml")
+    )
+    left = (Output(path="part-0.json", size=2, sha256="1" * 64, change="created"),)
+    ranked = rank_causes(evidence(a=record(outputs=left), b=record(outputs=left), found=found))
+    assert [(cause.what.partition(":")[0], cause.weight) for cause in ranked] == [
+        ("conf.yaml", 84),
+        ("part-0.json", 24),
+    ]
 
 
 def test_no_cause_is_invented() -> None:
