@@ -426,6 +426,13 @@ def hdf5() -> list[bytes]:
         file["layers/dense/kernel"] = [[1.0, 2.0], [3.0, 4.0]]
         file["layers/dense/bias"] = [1, 2]
         file.attrs["name"] = "model"
+        file.attrs["of"] = file["layers/dense"].ref
+        file["soft"] = h5py.SoftLink("/layers")
+        file["far"] = h5py.ExternalLink("elsewhere.h5", "/x")
+        file["again"] = file["layers/dense/bias"]
+        file.create_dataset("ragged", (2,), h5py.vlen_dtype("f4"))[0] = [0.5]
+        file.create_dataset("words", data=["a", "b"])
+        file.create_dataset("kinds", data=[1], dtype=h5py.enum_dtype({"A": 1}))
     data = buffer.getvalue()
     keras = {"config.json": b'{"shared_object_id": 12}', "metadata.json": b'{"date_saved": "x"}'}
     return [data, models.zipped({**keras, "model.weights.h5": data})]
@@ -503,6 +510,10 @@ def content() -> list[bytes]:
         formats.PARQUET,
         formats.FEATHER,
         formats.HASH_FILE,
+        b"\xff\xd8\xff\xfe\0\x06abcd\xff\xe1\0\x0aExif\0\0ab\xff\xda\0\x02abc\xff\xd9",
+        models.npy("<f4", (2, 3), bytes(24)),
+        models.safetensors({"a": ("I8", (1,), b"a")}, {"k": "v"}),
+        events()[0],
     ]
 
 

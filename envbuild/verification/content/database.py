@@ -83,6 +83,8 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
             out.add(f"{path} {pragma}".strip(), str(number))
     version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
     for kind, name, table, text in version:
+        if not isinstance(name, str) or not isinstance(table, str):
+            raise UnreadableError("a table without a name")
         if str(text or "").upper().startswith("CREATE VIRTUAL"):
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {text}")

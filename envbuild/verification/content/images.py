@@ -60,6 +60,8 @@ def read_jpeg(out: Canonical, path: str, data: bytes) -> None:
     """Read a JPEG image segment by segment: comments masked, dates of Exif and XMP about when the run was left out."""
     place = 2
     while data[place : place + 1] == b"\xff" and data[place + 1 : place + 2] != _SCAN:
+        if len(data) < place + 4:
+            raise UnreadableError("an image that ends too early")
         kind, size = data[place + 1], int.from_bytes(data[place + 2 : place + 4], "big")
         body = data[place + 4 : place + 2 + size]
         if size < 2 or len(body) != size - 2:

@@ -653,6 +653,7 @@ HOSTILE = {
     "a pickle of huge bytes": b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.",
     "a pickle's mark as a value": b"\x80\x04(\x85.",
     "a database of nothing": b"SQLite format 3\0" + b"\xff" * 2000,
+    "a photograph that ends in a segment": as_jpeg(b"abc")[:21],
     "an image of nothing": b"\x89PNG\r\n\x1a\n" + b"\xff" * 100,
     "an array of joblib's that is larger than the file": JOBLIB.replace(b"K\x02\x85", b"K\xff\x85"),
     "an array of joblib's without a shape": JOBLIB.replace(b"shape", b"shapf"),
@@ -696,6 +697,18 @@ def test_a_database_runs_nothing_of_its_own(tmp_path: Path) -> None:
         connection.execute("insert into t (a) values (1)")
     connection.close()
     assert read(path.read_bytes(), MASKS) is None
+
+
+def test_a_table_without_a_name_is_damage(tmp_path: Path) -> None:
+    """SQLite gives bytes for a name whose type a damaged file has otherwise."""
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.executescript("create table t (a); insert into t values (1)")
+    connection.close()
+    data = (tmp_path / "t.db").read_bytes()
+    head = data.index(b"tablett")  # behind the types of its five columns
+    types = data[head - 5 : head]
+    assert data[head - 4 : head - 2] == b"\x0f\x0f"
+    assert read(data.replace(types, types[:1] + b"\x0e\x0e" + types[3:]), MASKS) is None
 
 
 def test_links_and_pipes_are_not_opened(tmp_path: Path) -> None:
