@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import of_bytes, of_texts
+from envbuild.verification.tokens import of_bytes, of_texts, skeleton
 
 START = 1_790_000_000
 
@@ -486,3 +486,10 @@ def test_where_training_is_known_to_be_equal_a_stopwatch_needs_no_name(
     for known, expected in ((False, without), (True, trained)):
         pieces = of_texts(texts, trained=known)
         assert (None if pieces is None else [each.kind for each in pieces]) == expected
+
+
+@pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])
+def test_a_reading_is_no_date_that_there_is_not(number: str) -> None:
+    """A machine that has been up for 20,000 s reads nanoseconds that begin as a year does."""
+    assert skeleton(f"begun at {number}") == skeleton("begun at 21002365292372")
+    assert skeleton("begun at 20261121080001") != skeleton("begun at 21002365292372")
