@@ -22,8 +22,9 @@ open("m.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + valu
 head = str({"descr": "<f4", "fortran_order": False, "shape": (2, 3)}).encode() + b"\\n"
 array = b"\\x93NUMPY\\x01\\x00" + struct.pack("<H", len(head)) + head + values
 with zipfile.ZipFile("m.npz", "w") as archive:
-    archive.writestr("w.npy", array)
-    archive.comment = str(time.time_ns()).encode()
+    member = zipfile.ZipInfo("w.npy")
+    member.extra = struct.pack("<HHBL", 0x5455, 5, 1, time.time_ns() & 0xFFFFFFFF)  # when it was written
+    archive.writestr(member, array)
 open("bad.h5", "wb").write(b"\\x89HDF\\r\\n\\x1a\\n" + bytes(64))
 print(json.dumps({"step": 1, "loss": 0.1 + 0.2}), flush=True)
 print("not a metric")
