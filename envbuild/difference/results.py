@@ -13,7 +13,7 @@ from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
-from envbuild.record.printed import STREAMS, Printed, Stream
+from envbuild.record.printed import STREAMS, Printed, Stream, measured_in
 
 _WEIGHT = 100
 
@@ -206,7 +206,10 @@ def _printed(a: Record, b: Record, lines: Mapping[Stream, PrintedLine]) -> Itera
 def _lines(a: Record, b: Record) -> str:
     """Count the printed lines that are equal; empty if not all are known to be, or there are none."""
     count = sum(each.lines for each in (b.printed or {}).values())
-    return plural(count, "printed line") if count and not compare_printed(a, b).unknown else ""
+    if not count or compare_printed(a, b).unknown:
+        return ""
+    kinds = measured_in(b.printed)
+    return plural(count, "printed line") + (f" with {kinds} masked" if kinds else "")
 
 
 def _folders_and_modes(a: Record, b: Record) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ _FILE = 64 << 20
 _FILES = 200
 _NAMES = ("the clock fixed", "the clock fixed, later", "the clock fixed, faster", "the clock fixed, later and faster")
 _NAMED = 3
-"""Names of what differs that are told how to leave out."""
+"""Names of what differs in the note that says how to leave it out."""
 _PAIR = 2
 """Runs with the first clock, before others are tried."""
 _KINDS = frozenset(("files", "metrics", "stdout", "stderr"))
@@ -105,7 +105,7 @@ class _Bench:
 def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> tuple[Verdict | None, str]:
     """Return the verdict that runs are identical but for measurements; None if that is not proven.
 
-    If it is not, a sentence tells which files are the same with another clock too; empty if that was not seen.
+    If it is not, a sentence names the files that are the same with another clock too; empty if that was not seen.
 
     Args:
         session: runs that differ, with the copies of those that gave each result.

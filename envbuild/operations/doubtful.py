@@ -19,7 +19,7 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
-from envbuild.verification.lines import TextDifference
+from envbuild.verification.lines import TextDifference, short
 from envbuild.verification.printed import rows
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
+
+_QUOTED = 3
+"""Lines of a stream that are quoted where nothing was decided."""
+_NAMES: dict[str, str] = dict(STREAMS.items())
 
 Place = tuple[str, str]
 """A stream or file, and the line and number or the name in it."""
@@ -98,10 +102,13 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
 
-    def line(self, at: int, stream: str, place: str) -> str:
-        """Return a line that a place is in."""
+    def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
+        """Return the line that a place is in, as two runs have it."""
         number = int(place.removeprefix("line ").partition(",")[0])
-        return next(row.text for row in self.streams[at][stream] if row.number == number)
+        before, after = (
+            next(row.text for row in self.streams[at][stream] if row.number == number) for at in (one, other)
+        )
+        return TextDifference(path=stream, line=number, before=before, after=after)
 
     def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, str, str]]:
         """Yield where a number is in a line, it, and what is before it; lines with more or fewer are other places."""
@@ -112,27 +119,70 @@ class _Left:
             yield f"line {row.number}, number {number} of {len(numbers)}", value, before
 
 
-def refute(
-    session: Session, verdict: Verdict, engine: RunEngine, events: Events, *, strict: bool = False
-) -> Refuted | None:
-    """Find values that were left out as measurements and are none; None if there is none, or no experiment shows it.
+@dataclass(frozen=True, kw_only=True)
+class Doubts:
+    """What differs between runs that are equal but for what was left out.
+
+    Attributes:
+        left: what that was.
+        known: the values of each run.
+        places: those that differ.
+        doubtful: the places that may be results by their words.
+    """
+
+    left: _Left
+    known: Sequence[Mapping[Place, str]]
+    places: Sequence[Place]
+    doubtful: frozenset[Place]
+
+    def phrases(self) -> Iterator[str]:
+        """Yield what may be results: the first such lines of each stream with both values, and names in files."""
+        lines: set[Place] = set()
+        for path, name in self.places:
+            line = path, name.partition(",")[0]
+            if (path, name) not in self.doubtful or line in lines:
+                continue
+            if path not in STREAMS:
+                yield f"{path}: {name}"
+                continue
+            lines.add(line)
+            other = next(at for at, each in enumerate(self.known) if each[path, name] != self.known[0][path, name])
+            found = self.left.difference(path, name, 0, other)
+            if sum(stream == path for stream, _ in lines) <= _QUOTED:
+                yield f"{_NAMES[path]}, line {found.line}: {short(found.before)} → {short(found.after)}"
+
+
+def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> Doubts | None:
+    """Return the numbers that were left out as times or rates and differ; None if there are none.
 
     Args:
         session: runs that are equal but for what was left out.
         verdict: on these.
-        engine: runs the containers.
-        events: receives ``MoreRuns``.
-        strict: look at all times and rates that were left out, not at those alone whose names leave a doubt.
+        strict: all of them, not those alone whose names leave a doubt.
     """
-    longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST or (not any(channel.masked for channel in verdict.channels) and not verdict.same_content):
+    if not verdict.same_content and not any(channel.masked for channel in verdict.channels):
         return None
     left = _of_runs(session, verdict)
     known = [left.values(at) for at in range(len(left.runs))]
-    doubted = {*known[0]} if strict else {*left.doubted(0)}
-    differing = [place for place in _common(known) if place in doubted and _differ([each[place] for each in known])]
-    if not differing:
+    doubtful = frozenset(left.doubted(0))
+    wanted = known[0].keys() if strict else doubtful
+    places = [place for place in _common(known) if place in wanted and _differ([each[place] for each in known])]
+    return Doubts(left=left, known=known, places=places, doubtful=doubtful) if places else None
+
+
+def refute(doubts: Doubts, session: Session, engine: RunEngine, events: Events) -> Refuted | None:
+    """Find values that were left out as measurements and are none; None if no experiment shows one.
+
+    Args:
+        doubts: on these runs.
+        session: runs that are equal but for what was left out.
+        engine: runs the containers.
+        events: receives ``MoreRuns``.
+    """
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if longest > LONGEST:
         return None
+    differing = [*doubts.places]
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     repeated, plain = _Left(session=session), _Left(session=session)
     for number in range(_PAIRS):
@@ -144,8 +194,8 @@ def refute(
     drawn = _Left(session=session)
     by_entropy = _look(laboratory, drawn, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
     if by_entropy and _look(laboratory, plain, "nothing varied", (), 0) and _equal_in(plain, differing) != differing:
-        return _refuted(left, known, differing, ("entropy",))
-    return _refuted(left, known, differing, ())
+        return _refuted(doubts.left, doubts.known, differing, ("entropy",))
+    return _refuted(doubts.left, doubts.known, differing, ())
 
 
 def _of_runs(session: Session, verdict: Verdict) -> _Left:
@@ -203,8 +253,5 @@ def _refuted(
             continue
         named.setdefault(path, []).append(name)
         if path in STREAMS and path not in texts:
-            number = int(name.removeprefix("line ").partition(",")[0])
-            texts[path] = TextDifference(
-                path=path, line=number, before=left.line(one, path, name), after=left.line(other, path, name)
-            )
+            texts[path] = left.difference(path, name, one, other)
     return Refuted(places=named, groups=[*groups.values()], texts=[*texts.values()], proven=proven)

@@ -91,7 +91,7 @@ class Laboratory:
     ) -> list[Ran]:
         """Run with suspects fixed; ``look`` is called with each run while its copy is still there.
 
-        None if a run fails or time is up.
+        Returns none if a run fails or time is up.
         """
         return self._runs(count, purpose, self._variables(fixed), look=look)
 

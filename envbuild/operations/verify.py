@@ -176,13 +176,16 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             verdict, nodes = compare_cpus(session, options.cpus, engine, events, asked=asked, again=options.diagnose)
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
-        if verdict.outcome == "identical" and len(session.runs) > 1 and _diagnosed(session, options):
-            from envbuild.operations.doubtful import refute
-
-            if (refuted := refute(session, verdict, engine, events, strict=options.strict)) is not None:
-                return _no_measurements(session, verdict, refuted)
         if verdict.outcome == "identical":
-            verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options))
+            from envbuild.operations.doubtful import find_doubts, refute
+
+            doubts = find_doubts(session, verdict, strict=options.strict)
+            if doubts is not None and _diagnosed(session, options):
+                refuted = refute(doubts, session, engine, events)
+                if refuted is not None:
+                    return _no_measurements(session, verdict, refuted)
+            phrases = (*_undecided(session, verdict, options), *(doubts.phrases() if doubts is not None else ()))
+            verdict = msgspec.structs.replace(verdict, undecided=tuple(dict.fromkeys(phrases)))
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)

@@ -58,6 +58,12 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{plural(self.lines, 'line')} of {name}" + (f" ({masked} masked)" if masked else "") + rest
 
 
+def measured_in(printed: Mapping[Stream, Printed] | None) -> str:
+    """Name the kinds of measurements that were masked in what a run printed; empty if there are none."""
+    kinds = {kind for each in (printed or {}).values() for kind in each.masked}
+    return ", ".join(kind for kind in ("times", "rates", "memory") if kind in kinds)
+
+
 def keep(project: Path, identity: str, texts: Mapping[Stream, bytes]) -> None:
     """Write what a run printed next to its record; what cannot be written is not kept."""
     with suppress(OSError), folder_below(project, STATE_FOLDER, "runs", identity, _FOLDER, make=True) as folder:

@@ -136,7 +136,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         training_equal: the runs differ, but the step trace, the metrics and all saved tensors agree.
         ignored: files that were not compared, as asked.
         measured: what differs but follows the clock exactly; proven by as many ``experiments``.
-        undecided: what was printed, differs, and was left out since its unit alone shows that it is a measurement.
+        undecided: what differs and was left out since its name or unit alone shows that it is a measurement.
     """
 
     outcome: Outcome
@@ -190,7 +190,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         channels = (
             f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
         )
-        undecided = (f"by its unit alone: {each}" for each in self.undecided)
+        undecided = (f"by its name or unit alone: {each}" for each in self.undecided)
         return (*channels, *files, *_measured(self.measured), *undecided)
 
     def channel(self, kind: ChannelKind) -> Channel | None:

@@ -248,9 +248,9 @@ def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
         "t.py", "import time\nprint('took 0.1 s')\nprint(f'fold: {time.perf_counter_ns() % 10**6 + 1e6:.0f} ms')\n"
     )
     done = project.must("verify", "-n", "2", "t.py")
-    assert "not decided, left out by its unit alone: standard output, line 2: fold: " in done.out
+    assert "not decided, left out by its name or unit alone: standard output, line 2: fold: " in done.out
     proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert proof["masked"][-1].startswith("by its unit alone: standard output, line 2: fold: ")
+    assert proof["masked"][-1].startswith("by its name or unit alone: standard output, line 2: fold: ")
 
 
 RESULTS_LIKE_TIMES = """\
@@ -265,7 +265,8 @@ json.dump({"time": drawn, "train_runtime": time.perf_counter()}, open("found.jso
 def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
     """It repeats exactly once all but the clock is fixed, which no time does; the proof there was goes."""
     project.write("t.py", RESULTS_LIKE_TIMES)
-    assert "bit-identical 2/2" in project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
+    quick = project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
+    assert "not decided, left out by its name or unit alone: standard output, line 2: half-life 3." in quick
     done = project("verify", "-n", "2", "t.py")
     assert done.code == 16, done.err
     assert "  differs            found.json (time); standard output\n" in done.out

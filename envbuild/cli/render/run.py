@@ -5,6 +5,7 @@ from __future__ import annotations
 from envbuild.cli.render.records import failed_ranks
 from envbuild.core.text import plural
 from envbuild.record.model import Record
+from envbuild.record.printed import measured_in
 from envbuild.record.summary import doubt
 
 
@@ -32,7 +33,9 @@ def summary(record: Record) -> str:
         parts.append("input data changed meanwhile")
     if record.same_bits_as:
         word = "tensors" if record.same_tensors_in else "files" if record.not_compared else "bits"
-        parts.append(f"same {word} as run {record.same_bits_as[:10]}")
+        kinds = measured_in(record.printed)
+        masked = f", printed {kinds} masked" if kinds and not record.not_compared else ""
+        parts.append(f"same {word} as run {record.same_bits_as[:10]}{masked}")
         if record.same_tensors_in:
             parts.append(f"other bytes in: {_first(record.same_tensors_in)}")
         if record.not_compared:

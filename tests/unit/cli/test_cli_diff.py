@@ -175,7 +175,9 @@ def test_printed_lines_are_results(capsys: pytest.CaptureFixture[str]) -> None:
         return msgspec.structs.replace(of, printed={"stdout": digest.result()})
 
     saved(with_text(record(), one), with_text(record(B), one))
-    assert shown(capsys)[1].startswith("results   bit-identical (1 output, 1 metric, 2 printed lines)\n")
+    assert shown(capsys)[1].startswith(
+        "results   bit-identical (1 output, 1 metric, 2 printed lines with times masked)\n"
+    )
     saved(with_text(record(B), other))
     code, out = shown(capsys)
     assert code == 16
