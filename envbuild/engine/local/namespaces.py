@@ -92,6 +92,12 @@ class NamespaceSteps:
             while stream.read(1 << 20):
                 pass
 
+    def shows(self, file: Path) -> bool:
+        """Tell whether a step can be shown a file without a copy; see ``TreeStepRunner``."""
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        found = file.stat()
+        return bool(found.st_mode & 0o004) and found.st_dev == self._scratch.stat().st_dev
+
     @contextmanager
     def _running(self, step: Step | TreeStep, special: Mapping[str, Any]) -> Iterator[tuple[Path, BufferedReader]]:
         """Run a step to its command's end; gives its root and what the script writes of its result."""
