@@ -27,7 +27,7 @@ BENCHMARKS = {
     **comparisons.BENCHMARKS,
     **peers.BENCHMARKS,
 }
-ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}
+ON_REQUEST = {**peers.ON_REQUEST, **{name: BENCHMARKS.pop(name) for name in ("image-cuda", "local-cuda")}}
 
 
 def text(benchmarks: dict[str, cases.Benchmark]) -> str:

@@ -52,7 +52,7 @@ def cold(folder: Path) -> tuple[str, list[Case]]:
     project, store = _filled(folder)
     return "cold: from the store's files to the first line of a program", [
         *_engines(project, store, functools.partial(_forget, folder, project)),
-        _pip(),
+        _pip(framework()),
         _uv(folder, project, store),
         _floor(folder, project, store),
     ]
@@ -65,8 +65,19 @@ def system(folder: Path) -> tuple[str, list[Case]]:
     call(*_RUN, cwd=project, environment={**store, **_LOCAL})
     return "the same, its OS layer made", [
         *_engines(project, store, functools.partial(_forget, folder, project, system=True)),
-        _pip(),
+        _pip(framework()),
         _uv(folder, project, store),
+    ]
+
+
+def cuda(folder: Path) -> tuple[str, list[Case]]:
+    """``tensorflow[and-cuda]``, cold, on a machine without a GPU; about 30 GB of disk."""
+    project, store = _filled(folder, "os: debian-12\nrequirements:\n  - tensorflow[and-cuda]==2.21.*\n")
+    local, _ = _engines(project, store, functools.partial(_forget, folder, project))
+    return "cold, TensorFlow and CUDA: from the store's files to the first line of a program", [
+        local,
+        _pip("cuda"),
+        _floor(folder, project, store),
     ]
 
 
@@ -107,8 +118,8 @@ def _spec(more: str = "") -> str:
     return f"os: debian-12\nrequirements:\n  - tensorflow-cpu==2.21.*\n{more}"
 
 
-def _filled(folder: Path) -> tuple[Path, dict[str, str]]:
-    project = images._project(folder / "project", "bench-local", _spec())
+def _filled(folder: Path, spec: str = "") -> tuple[Path, dict[str, str]]:
+    project = images._project(folder / "project", "bench-local", spec or _spec())
     (project / "program.py").write_text(_PROGRAM)
     return project, images._store(project, folder / "store")
 
@@ -175,9 +186,9 @@ def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) 
 
 
 @functools.cache
-def _pip() -> Case:
+def _pip(name: str) -> Case:
     """What most people do: pip in a Dockerfile, on a base that has Python and pip, and docker run."""
-    shop = workshop(framework())
+    shop = workshop(name)
     made = shop.project("local")
     base, tag = shop.base_image(""), f"envbuild-bench-local:{os.getpid()}"
 
@@ -234,4 +245,10 @@ def _floor(folder: Path, project: Path, store: dict[str, str]) -> Case:
     )
 
 
-BENCHMARKS = {"local-start": start, "local-cold": cold, "local-system": system, "local-second": second}
+BENCHMARKS = {
+    "local-start": start,
+    "local-cold": cold,
+    "local-system": system,
+    "local-second": second,
+    "local-cuda": cuda,
+}

@@ -143,6 +143,9 @@ class TreeStepRunner(Protocol):
             EngineError: the kernel refused.
         """
 
+    def shows(self, file: Path) -> bool:
+        """Tell whether a step can be shown a file (``TreeStep.files``) without a copy of it."""
+
 
 class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An image as its engine holds it.

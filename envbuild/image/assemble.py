@@ -31,9 +31,11 @@ from envbuild.image.bytecode.compile import ENVIRONMENT
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.bytecode.layer import (
     COMPILE_OUT,
+    WHEELS,
     compile_command,
     pack_bytecode,
     pack_sources,
+    seen_wheels,
     take_bytecode,
     unpack_bytecode,
 )
@@ -379,9 +381,13 @@ class _Assembly:
             self.cache.forget("compiled", batch)
 
     def _compile_in_place(self, place: TreeStepRunner, os_layer: Callable[[], FileBlob], folder: Path) -> None:
-        """Compile in a folder of this machine: sources and interpreter are unpacked there once, the result is moved."""
+        """Compile in a folder of this machine: modules are read from the wheels, the result is moved."""
 
         base = self._found_system()
+        wheels = seen_wheels(list(self.groups.values()))
+        seen = bool(wheels) and all(map(place.shows, wheels.values()))
+        if seen and base is not None:
+            self.inputs_ready.set()  # nothing is unpacked
 
         def fill(output: BinaryIO) -> None:
             if base is not None:
@@ -391,7 +397,7 @@ class _Assembly:
                     output.write(chunk)
             else:
                 self.interpreter.fill(output)
-            self._pack_sources(output)
+            self._pack_sources(output, seen=seen)
             self.inputs_ready.set()
             for spec, made in self.python:
                 made.result()
@@ -401,6 +407,8 @@ class _Assembly:
         step = TreeStep(
             fill=fill,
             base=base,
+            files=wheels if seen else {},
+            folder=WHEELS if seen else "",
             command=compile_command(self.plan.executable, skipped(self.plan.layout)),
             environment=ENVIRONMENT,
             result=COMPILE_OUT,
@@ -419,8 +427,8 @@ class _Assembly:
         blob = None if self.python else self.blobs.get(system.key)
         return None if blob is None else self.layers.tree(blob)
 
-    def _pack_sources(self, output: BinaryIO) -> None:
-        pack_sources(output, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
+    def _pack_sources(self, output: BinaryIO, *, seen: bool = False) -> None:
+        pack_sources(output, list(self.groups.values()), self.plan.python, skipped(self.plan.layout), seen=seen)
 
     def _add_python(self, inputs: Path) -> None:
         """Put a standalone Python into a step's inputs: its layer, behind the entries that are there."""

@@ -181,12 +181,13 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
 
 def _allowed(lock: Lock, options: RunOptions, engine: Engine, events: Events) -> tuple[str, ...]:
     """Return the fields that may differ without being asked: of an emulated run, and of one that does without a GPU."""
-    from envbuild.operations.check import GPU
-    from envbuild.operations.events import Note
     from envbuild.runs.container import wants_missing_gpus
 
     found = [ARCHITECTURE] if options.emulate else []
     if lock.hardware.gpu_optional and (options.gpus is None or wants_missing_gpus(lock, engine)):
+        from envbuild.operations.check import GPU
+        from envbuild.operations.events import Note
+
         found.append(GPU)
         events.report(Note(text="no GPU here: the run computes without one (hardware.gpu: optional)"))
     return tuple(found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _TIMES = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
@@ -15,8 +16,7 @@ _TIMES = re.compile(
 _IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextDifference:
+class TextDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first line at which a text file of two runs differs."""
 
     path: str

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
 from functools import cache, partial
@@ -83,8 +82,7 @@ _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
+class Masked(msgspec.Struct, frozen=True):
     """A line whose volatile parts are replaced by marks, and the kinds of those.
 
     Attributes:
@@ -101,8 +99,7 @@ class Masked:
         return not self.kinds.isdisjoint(_LEFT_OUT)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A line as it is shown at last; ``number`` from 1."""
 
     number: int
@@ -295,8 +292,7 @@ def _epoch(found: re.Match[str]) -> float | None:
     return float(int(whole) / 10.0 ** (len(whole) - 10))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """One kind of text to mask.
 
     Attributes:
@@ -729,12 +725,11 @@ def _shown(row: str, covered: str) -> str:
     return row + rest if len(rest.strip()) >= _REST else row
 
 
-@dataclass(kw_only=True)
-class _Sums:
-    ordered: hashlib._Hash = field(default_factory=hashlib.sha256)
+class _Sums(msgspec.Struct, kw_only=True):
+    ordered: hashlib._Hash = msgspec.field(default_factory=hashlib.sha256)
     unordered: int = 0
     lines: int = 0
-    masked: Counter[str] = field(default_factory=Counter)
+    masked: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class PrintedDigest:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from envbuild.record.measurements import kind_of
 
@@ -33,8 +34,7 @@ _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A row of text.
 
     Attributes:
@@ -48,8 +48,7 @@ class Shown:
     kinds: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(msgspec.Struct, frozen=True):
     """How the rows of a table are cut, and which of the cells are measurements.
 
     Attributes:

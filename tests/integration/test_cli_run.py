@@ -51,6 +51,24 @@ print(json.dumps({path.parent.name: path.stat().st_size for path in found}))
 MARK = "open('mark', 'w').close()\n"
 
 
+def test_a_run_imports_nothing_that_it_needs_not(project: Project, tmp_path: Path) -> None:
+    """What takes milliseconds of every run, and is for other commands or for what goes wrong, is not imported."""
+    small = Project(folder=tmp_path / "small", store=project.store, environ=project.environ)
+    small.write("spec.yaml", "name: small\nos: debian-12\nrequirements: []\n")
+    small.write("t.py", "print('done')\n")
+    small.must("lock")
+    for _ in range(2):  # the first runs since locking compare the lock with its spec
+        small.must("run", "t.py")
+    done = small("run", "t.py", PYTHONPROFILEIMPORTTIME="1")
+    assert done.code == 0
+    found = {line.rpartition("|")[2].strip() for line in done.err.splitlines() if line.startswith("import time:")}
+    assert "envbuild.operations.run" in found
+    dear = {"typer", "rich", "jinja2", "yaml", "envbuild.operations.check", "envbuild.operations.events"}
+    if os.environ["ENVBUILD_ENGINE"] == "local":  # the Docker library imports these by itself
+        dear |= {"asyncio", "dataclasses", "inspect", "packaging"}
+    assert found & dear == set()
+
+
 def test_a_program_is_passed_through(project: Project) -> None:
     """Arguments, exit code and both streams are the program's; envbuild adds one line to standard error."""
     project.write("t.py", "import json, sys\nprint(json.dumps(sys.argv))\nprint('bad', file=sys.stderr)\nsys.exit(7)\n")

@@ -87,6 +87,10 @@ class LocalEngine:
         """Run a build step whose result stays in its folder; see ``TreeStepRunner``."""
         return self._steps().run_tree_step(step)
 
+    def shows(self, file: Path) -> bool:
+        """Tell whether a step can be shown a file without a copy; see ``TreeStepRunner``."""
+        return self._steps().shows(file)
+
     def emulating(self, machine: str, emulator: Path) -> NamespaceSteps:
         """Return what runs build steps whose programs are another machine's; arguments as for ``Emulator``."""
         return self._steps(Emulator(machine=machine, program=emulator))

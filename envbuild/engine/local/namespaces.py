@@ -43,6 +43,8 @@ _UNUSED = 0x7000_0000
 """First identity of a range that no system gives out: https://systemd.io/UIDS-GIDS/ lists those in use."""
 _SHOWN = "shown"
 """Folder of a step's files, as the script knows it."""
+_READABLE = 0o004
+"""Of a file's mode: the step's root is somebody else."""
 _SHARE = 4
 """A step's files are in memory only where there is so many times as much of it."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
@@ -91,6 +93,19 @@ class NamespaceSteps:
             yield FinishedTree(root=root, entries=_entries(stream))
             while stream.read(1 << 20):
                 pass
+
+    def shows(self, file: Path) -> bool:
+        """Tell whether a step can be shown a file without a copy; see ``TreeStepRunner``.
+
+        It is tried: file systems differ in what they link, and a kernel may link for a file's owner alone
+        (``fs.protected_hardlinks``).
+        """
+        with _alone(self._scratch), tempfile.TemporaryDirectory(prefix="step-", dir=self._scratch) as folder:
+            try:
+                os.link(file, Path(folder) / "file")
+            except OSError:
+                return False
+            return bool(file.stat().st_mode & _READABLE)
 
     @contextmanager
     def _running(self, step: Step | TreeStep, special: Mapping[str, Any]) -> Iterator[tuple[Path, BufferedReader]]:
@@ -182,7 +197,7 @@ def _show(files: Mapping[str, Path], folder: Path) -> None:
     """Put files that a step is shown into a folder: other names of the same files, or copies where that cannot be."""
     for name, path in files.items():
         place = folder / name
-        if path.stat().st_mode & 0o004:
+        if path.stat().st_mode & _READABLE:
             with suppress(OSError):
                 os.link(path, place)
                 continue

@@ -101,7 +101,7 @@ def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 def octal(field: bytes) -> int:
     """Read an octal number as headers have it; raises ``BuildError`` if it is none."""
     digits = _text(field).strip()
-    if not all(each in b"01234567" for each in digits):
+    if digits.strip(b"01234567"):
         raise BuildError("a layer has a header that is damaged")
     return int(digits or b"0", 8)
 

@@ -3,10 +3,11 @@
 Standard library only and Python 3.9 or later: it runs as a script under the target's own interpreter, in a build step
 of envbuild and in a Dockerfile's build stage.
 
-Usage: ``compile.py SOURCES [--skip NAME]... --archive OUTPUT`` or ``… --into ROOT``. ``SOURCES`` holds one folder per
-wheel (``0000``, ``0001`` …), each with modules at their installed paths relative to ``/``. The first form writes
-``OUTPUT/0000.tar`` … with the bytecode at its installed paths, sorted; the second puts it below ``ROOT``, later
-wheels last. Modules in a folder called ``NAME`` are left out.
+Usage: ``compile.py SOURCES [--skip NAME]... --archive OUTPUT`` or ``… --into ROOT``. ``SOURCES`` holds for each wheel
+(``0000``, ``0001`` …) either a folder with its modules at their installed paths relative to ``/``, or a list of where
+they are in the wheel itself (``0000.list``, ``listing``). The first form writes ``OUTPUT/0000.tar`` … with the bytecode
+at its installed paths, sorted; the second puts it below ``ROOT``, later wheels last. Modules in a folder called
+``NAME`` are left out.
 
 What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on
 reference counts, so on what else the process holds: modules that it has imported, what it has compiled before. So
@@ -20,13 +21,16 @@ with pip.
 from __future__ import annotations
 
 import argparse
+import functools
+import gc
 import importlib.util
 import io
 import marshal
 import os
 import sys
 import tarfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 FLAGS = ("-s", "-S", "-B", "-W", "ignore", "-X", "utf8")
@@ -34,23 +38,39 @@ FLAGS = ("-s", "-S", "-B", "-W", "ignore", "-X", "utf8")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
 """All variables that it runs with: what is interned, and in which order sets are written, must not depend on others."""
 EPOCH = 315_532_800  # layout.EPOCH; a test compares the two
+LIST = ".list"
+"""Ending of a list's name."""
+STORED, DEFLATED = 0, 8
+"""How a member of a wheel may be kept for ``listing`` (APPNOTE.TXT 6.3, section 4.4.5)."""
+
+
+def listing(archive: str, members: Iterable[tuple[str, int, int, int, int]]) -> bytes:
+    """Return the list of a wheel's modules, which ``compile_tree`` reads from the wheel by it.
+
+    Args:
+        archive: where the wheel is seen.
+        members: installed path relative to ``/``; offset of the local header in the wheel, packed and unpacked bytes,
+            and ``STORED`` or ``DEFLATED``. No path has a line break in it.
+    """
+    lines = [archive, *(" ".join([*map(str, numbers), path]) for path, *numbers in members), ""]
+    return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 def compile_tree(sources: str, archive: str, skip: Sequence[str] = ()) -> None:
-    """Compile all modules below ``sources``, in this process, into a tar.
+    """Compile all modules of ``sources``, in this process, into a tar.
 
     Args:
-        sources: folder that represents the target's ``/``.
+        sources: folder that represents the target's ``/``, or a list.
         skip: names of folders whose modules get no bytecode.
         archive: tar file to write: sorted, ustar or PAX, mode 0644, owner root, time ``EPOCH``.
     """
-    modules = [Path(folder, name) for folder, _, names in os.walk(sources) for name in names if name.endswith(".py")]
+    modules = _listed(sources) if sources.endswith(LIST) else _found(sources)
     bytecode = {}
-    for key, module in sorted((os.fsencode(module.relative_to(sources)), module) for module in modules):
+    for key, read in sorted(modules, key=lambda module: module[0]):
         installed = os.fsdecode(key)
         if not set(skip).isdisjoint(installed.split("/")[:-1]):
             continue
-        data = _compile(module.read_bytes(), f"/{installed}")
+        data = _compile(read(), f"/{installed}")
         if data:
             bytecode[importlib.util.cache_from_source(installed, optimization="")] = data
     with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -59,6 +79,36 @@ def compile_tree(sources: str, archive: str, skip: Sequence[str] = ()) -> None:
             member.size = len(bytecode[path])
             member.mtime = EPOCH
             tar.addfile(member, io.BytesIO(bytecode[path]))
+
+
+def _found(sources: str) -> Iterator[tuple[bytes, Callable[[], bytes]]]:
+    """Yield the installed path of each module in a folder, and what reads it."""
+    for folder, _, names in os.walk(sources):
+        for name in names:
+            if name.endswith(".py"):
+                module = Path(folder, name)
+                yield os.fsencode(module.relative_to(sources)), module.read_bytes
+
+
+def _listed(sources: str) -> Iterator[tuple[bytes, Callable[[], bytes]]]:
+    """Yield the installed path of each module in a list, and what reads it."""
+    archive, *lines = Path(sources).read_bytes().splitlines()
+    wheel = os.open(archive, os.O_RDONLY)  # closed with the process
+    for line in lines:
+        offset, packed, size, method, path = line.split(b" ", 4)
+        yield path, functools.partial(_unpacked, wheel, int(offset), int(packed), int(size), int(method))
+
+
+def _unpacked(wheel: int, offset: int, packed: int, size: int, method: int) -> bytes:
+    """Read a member, whose local header has its name's and its extra field's sizes at 26 (section 4.3.7)."""
+    head = os.pread(wheel, 30, offset)
+    offset += 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+    data = os.pread(wheel, packed, offset)
+    if method == DEFLATED:
+        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
+    if head[:4] != b"PK\3\4" or len(data) != size:
+        raise SystemExit(f"compile.py: the wheel has no module of {size} bytes at {offset}")
+    return data
 
 
 def _compile(source: bytes, installed: str) -> bytes:
@@ -72,21 +122,26 @@ def _compile(source: bytes, installed: str) -> bytes:
 
 
 def compile_all(sources: str, output: str, skip: Sequence[str] = ()) -> list[Path]:
-    """Compile each folder in ``sources`` in a fork of this process; returns the tars in ``output``, in order."""
+    """Compile each folder or list of ``sources`` in a fork of this process; return the tars in ``output``, in order."""
     Path(output).mkdir(parents=True, exist_ok=True)
     numbers = sorted(entry.name for entry in os.scandir(sources))
 
     def weight(number: str) -> int:
+        if number.endswith(LIST):
+            return -Path(sources, number).read_bytes().count(b"\n")
         return -sum(len(names) for _, _, names in os.walk(Path(sources, number)))
+
+    def result(number: str) -> Path:
+        return Path(output, f"{number.removesuffix(LIST)}.tar")
 
     running: set[int] = set()
     for number in sorted(numbers, key=weight):  # the largest first, so that all end together
         if len(running) == len(os.sched_getaffinity(0)):
             _wait(running)
-        running.add(_fork(str(Path(sources, number)), str(Path(output, f"{number}.tar")), skip))
+        running.add(_fork(str(Path(sources, number)), str(result(number)), skip))
     while running:
         _wait(running)
-    return [Path(output, f"{number}.tar") for number in numbers]
+    return [result(number) for number in numbers]
 
 
 def _fork(sources: str, archive: str, skip: Sequence[str]) -> int:
@@ -96,6 +151,7 @@ def _fork(sources: str, archive: str, skip: Sequence[str]) -> int:
         return process
     code = 1
     try:
+        gc.disable()  # syntax trees have no cycles
         compile_tree(sources, archive, skip)
         code = 0
     except BaseException:

@@ -15,26 +15,38 @@ from typing import BinaryIO, cast
 
 from envbuild.engine.protocol import FinishedTree
 from envbuild.errors import BuildError
-from envbuild.image.bytecode.compile import FLAGS
+from envbuild.image.bytecode.compile import DEFLATED, FLAGS, LIST, STORED, listing
 from envbuild.image.python.environment import Content, Made, WheelFile, add_tree, opened
-from envbuild.image.python.wheel import is_module
+from envbuild.image.python.inflate import Reader
+from envbuild.image.python.wheel import File, is_module
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter
 
 COMPILE_DIR = "build"
 """Where the compile step works inside its container."""
 COMPILE_OUT = f"/{COMPILE_DIR}/out"
+WHEELS = f"/{COMPILE_DIR}/wheels"
+"""Where a compile step on this machine sees the wheels."""
+
+Group = WheelFile | Mapping[str, bytes]
+"""A wheel, or modules by path relative to ``/``; each group is compiled in a separate process."""
+
+
+def seen_wheels(groups: Sequence[Group]) -> dict[str, Path]:
+    """Return the wheels among groups, by the names that a step is to see them under in ``WHEELS``."""
+    return {_seen(number): group.path for number, group in enumerate(groups) if isinstance(group, WheelFile)}
 
 
 def pack_sources(
-    output: BinaryIO, groups: Sequence[WheelFile | Mapping[str, bytes]], python: str, skip: Sequence[str] = ()
+    output: BinaryIO, groups: Sequence[Group], python: str, skip: Sequence[str] = (), *, seen: bool = False
 ) -> None:
     """Write the compile step's inputs: ``compile.py``, and each group's modules below ``in/0000``, ``in/0001`` …
 
     Args:
         output: receives the tar, to be unpacked over ``/``.
-        groups: wheels, or modules by path relative to ``/``; each is compiled in a separate process.
+        groups: what is to be compiled.
         python: feature release of the target.
         skip: names of folders whose modules get no bytecode, and need not travel.
+        seen: the step sees ``seen_wheels``, so that lists of their modules are enough.
     """
     script = Path(__file__).with_name("compile.py").read_bytes()
     with LayerWriter(output, "the modules to compile") as writer:
@@ -43,7 +55,6 @@ def pack_sources(
         writer.add(Entry(path=f"{COMPILE_DIR}/in", kind="dir", mode=0o755))
         for number, group in enumerate(groups):
             top = f"{COMPILE_DIR}/in/{number:04}"
-            writer.add(Entry(path=top, kind="dir", mode=0o755))
             if isinstance(group, WheelFile):
                 with opened([group], python) as (archive,):
                     modules = {
@@ -51,9 +62,30 @@ def pack_sources(
                         for file in archive.wheel.files
                         if is_module(file.path) and set(skip).isdisjoint(file.path.split("/"))
                     }
-                    add_tree(writer, modules, prefix=f"{top}/")
+                    _add_modules(writer, top, modules, f"{WHEELS}/{_seen(number)}" if seen else "")
             else:
+                writer.add(Entry(path=top, kind="dir", mode=0o755))
                 add_tree(writer, {path: Made(data=data) for path, data in group.items()}, prefix=f"{top}/")
+
+
+def _seen(number: int) -> str:
+    return f"{number:04}.whl"
+
+
+def _add_modules(writer: LayerWriter, top: str, modules: Mapping[str, tuple[Reader, File]], wheel: str) -> None:
+    """Add a wheel's modules: a list of them if a step sees the wheel, and else what they hold."""
+    members = [(path, file.member) for path, (_, file) in modules.items()]
+    found = [
+        (path, member.header_offset, member.compress_size, member.file_size, member.compress_type)
+        for path, member in members
+        if member is not None and member.compress_type in (STORED, DEFLATED)
+    ]
+    if wheel and len(found) == len(members):
+        data = listing(wheel, found)
+        writer.add(Entry(path=f"{top}{LIST}", kind="file", mode=0o644, size=len(data)), data)
+        return
+    writer.add(Entry(path=top, kind="dir", mode=0o755))
+    add_tree(writer, modules, prefix=f"{top}/")
 
 
 def compile_command(executable: str, skip: Sequence[str] = ()) -> tuple[str, ...]:

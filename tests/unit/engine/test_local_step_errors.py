@@ -66,3 +66,20 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
     for _ in range(2):  # the second answer is the kept one
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+
+
+def test_what_a_step_can_be_shown_without_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that everybody may read, where it can have another name; nothing is left of the attempt."""
+    scratch = tmp_path / "steps"
+    steps = namespaces.NamespaceSteps(scratch)
+    for mode, shown in ((0o444, True), (0o400, False)):
+        file = tmp_path / f"{mode:o}"
+        file.touch(mode)
+        assert steps.shows(file) is shown
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(namespaces.os, "link", refuse)
+    assert not steps.shows(tmp_path / "444")
+    assert list(scratch.iterdir()) == []

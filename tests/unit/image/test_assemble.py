@@ -11,6 +11,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -26,7 +27,7 @@ from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
 from envbuild.image import runtime_layer as runtime_layer_module
 from envbuild.image.assemble import Built, Objects, assemble
-from envbuild.image.bytecode.compile import compile_tree
+from envbuild.image.bytecode.compile import LIST, compile_tree
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.plan.model import plan
 from envbuild.image.python.wheel import record_digest
@@ -217,10 +218,15 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
 
 
 class _Place:
-    """Runs a compile step in a folder of this machine."""
+    """Runs a compile step in a folder of this machine; ``seeing``: its wheels are seen there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, seeing: bool = False) -> None:
         self.folder = folder
+        self.seeing = seeing
+        self.read: list[str] = []
+
+    def shows(self, file: Path) -> bool:
+        return self.seeing and file.is_file()
 
     @contextmanager
     def run_tree_step(self, step: TreeStep) -> Iterator[FinishedTree]:
@@ -233,12 +239,15 @@ class _Place:
         (self.folder / "build/out").mkdir()
         found = []
         for group in sorted((self.folder / "build/in").iterdir()):
-            archive = self.folder / f"build/out/{group.name}.tar"
-            compile_tree(str(group), str(archive))
-            size = archive.stat().st_size
-            found.append(
-                FoundEntry(path=f"build/out/{group.name}.tar", kind="file", mode=0o644, uid=0, gid=0, size=size)
-            )
+            self.read.append(group.name)
+            if group.suffix == LIST:
+                place, _, rest = group.read_bytes().partition(b"\n")
+                wheel = step.files[place.decode().removeprefix(f"{step.folder}/")]
+                group.write_bytes(b"\n".join([str(wheel).encode(), rest]))
+            path = f"build/out/{group.name.removesuffix(LIST)}.tar"
+            compile_tree(str(group), str(self.folder / path))
+            size = (self.folder / path).stat().st_size
+            found.append(FoundEntry(path=path, kind="file", mode=0o644, uid=0, gid=0, size=size))
         yield FinishedTree(root=self.folder, entries=iter(found))
 
 
@@ -257,8 +266,8 @@ def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytes
         begun.set()
         return wheels(*arguments, **named)
 
-    def pack_sources(*arguments: Any) -> None:
-        sources(*arguments)
+    def pack_sources(*arguments: Any, **named: Any) -> None:
+        sources(*arguments, **named)
         events.append("modules")
 
     def build_os(path: Path, stream: BinaryIO | None) -> Layer:
@@ -279,6 +288,22 @@ def test_what_is_compiled_comes_before_wheels(tmp_path: Path, monkeypatch: pytes
     assert events[0] == "wheel" if many else events[2:] == ["wheel", "wheel"]
     assert steps.steps == []
     assert built.image.config == build(tmp_path / "other")[0].image.config
+
+
+def test_modules_are_read_from_wheels_that_a_step_sees(tmp_path: Path) -> None:
+    """Lists of them replace what they hold; the image is equal."""
+    interpreter = Interpreter(key="a" * 64, write=Path.touch, fill=lambda output: None)
+    images = []
+    for seeing in (False, True):
+        place = _Place(tmp_path / f"place-{seeing}", seeing=seeing)
+        changes: dict[str, Any] = {"interpreter": interpreter, "place": partial(_same, place)}
+        images.append(build(tmp_path / f"{seeing}", **changes)[0].image.config)
+        assert [name.endswith(LIST) for name in place.read] == [seeing] * 3 + [False]
+    assert images[0] == images[1] == build(tmp_path / "other")[0].image.config
+
+
+def _same(place: _Place) -> _Place:
+    return place
 
 
 @pytest.mark.parametrize("part", ["fill", "step", "system"])

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tarfile
 import types
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from envbuild.image.bytecode import compile as module
-from envbuild.image.bytecode.compile import compile_tree, unpack
+from envbuild.image.bytecode.compile import LIST, compile_tree, listing, unpack
 from envbuild.lockfile import layout
 
 SITE = "opt/env/lib/python3.11/site-packages"
@@ -168,3 +169,51 @@ def test_modules_in_skipped_folders_get_no_bytecode(tmp_path: Path) -> None:
             "a/__pycache__/tests.pyc",
             "a/latests/__pycache__/two.pyc",
         ]
+
+
+def _listed(folder: Path, compression: int = zipfile.ZIP_DEFLATED) -> tuple[Path, Path]:
+    """Write a folder of modules, and the same modules as a wheel with its list; returns folder and list."""
+    sources = write(folder / "in") / "0000"
+    members = []
+    with zipfile.ZipFile(folder / "a b.whl", "w", compression) as archive:
+        for path in sorted(sources.rglob("*.py"), key=lambda path: path.name):
+            archive.write(path, f"elsewhere/{path.name}-{len(members)}")
+            member = archive.infolist()[-1]
+            numbers = (member.header_offset, member.compress_size, member.file_size, member.compress_type)
+            members.append((str(path.relative_to(sources)), *numbers))
+    (folder / f"listed{LIST}").write_bytes(listing(str(folder / "a b.whl"), reversed(members)))
+    return sources, folder / f"listed{LIST}"
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_list_of_modules_in_a_wheel_is_as_good(tmp_path: Path, compression: int) -> None:
+    """Modules that are read from the wheel itself get the bytecode that unpacked ones get, in the same archive."""
+    folder, listed = _listed(tmp_path, compression)
+    compile_tree(str(folder), str(tmp_path / "one.tar"))
+    compile_tree(str(listed), str(tmp_path / "other.tar"))
+    assert len(contents(tmp_path / "one.tar")) == 2
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "other.tar").read_bytes()
+
+
+def test_a_wheel_that_is_not_what_its_list_tells_is_refused(tmp_path: Path) -> None:
+    """No member at an offset, a member that is longer or shorter: nothing is compiled."""
+    _, listed = _listed(tmp_path)
+    archive, first, *_ = listed.read_bytes().splitlines()
+    offset, packed, size, method, path = first.split(b" ", 4)
+    for numbers in ((b"1", packed, size), (offset, packed, b"%d" % (int(size) - 1)), (offset, b"9", size)):
+        listed.write_bytes(b"\n".join([archive, b" ".join([*numbers, method, path]), b""]))
+        with pytest.raises(SystemExit, match="the wheel has no module"):
+            compile_tree(str(listed), str(tmp_path / "out.tar"))
+
+
+@pytest.mark.subprocess
+def test_a_list_next_to_a_folder(tmp_path: Path) -> None:
+    """The script takes both at once; neither reaches the bytes of the other."""
+    _, listed = _listed(tmp_path)
+    run(str(tmp_path / "in"), "--archive", str(tmp_path / "folders"))
+    shutil.rmtree(tmp_path / "in/0000")
+    listed.rename(tmp_path / f"in/0000{LIST}")
+    run(str(tmp_path / "in"), "--archive", str(tmp_path / "both"))
+    one, other = ([path.read_bytes() for path in sorted((tmp_path / name).iterdir())] for name in ("folders", "both"))
+    assert len(one) == 2
+    assert one == other

@@ -6,14 +6,16 @@ import hashlib
 import io
 import os
 import tarfile
+import zipfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.bytecode.compile import compile_tree
-from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, seen_wheels, unpack_bytecode
 from envbuild.image.layer_contents import derived_contents
 from envbuild.image.python.environment import ChangedFilesError, Contents, Made, WheelFile, pack_tree, pack_wheels
 from envbuild.image.python.wheel import main, record_digest
@@ -175,6 +177,24 @@ def test_files_of_the_store_are_checked(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError) as caught:
         pack_sources(io.BytesIO(), [wheel], "3.11")
     assert caught.value.message == f"{path.name} is not in the store"
+
+
+def test_modules_of_a_wheel_that_a_step_sees_do_not_travel(tmp_path: Path) -> None:
+    """A list of them does; modules of a wheel with another compression travel, as those that are no wheel's do."""
+    seen = make_wheel(tmp_path, "a", files={"x.py": "x = 1", "a.txt": "", "tests/y.py": "y = 1"})
+    other = make_wheel(tmp_path, "b", files={"z.py": "z = 1"}, compression=zipfile.ZIP_BZIP2)
+    inputs = io.BytesIO()
+    groups = [*(WheelFile(name=path.name, path=path) for path in (seen, other)), {"opt/g.py": b"g = 1"}]
+    assert seen_wheels(groups) == {"0000.whl": seen, "0001.whl": other}
+    pack_sources(inputs, groups, "3.11", ["tests"], seen=True)
+    found = members(inputs.getvalue())
+    assert {name for name in found if name != "build/compile.py"} == {
+        "build/in/0000.list",
+        f"build/in/0001/{SITE}/z.py",
+        "build/in/0002/opt/g.py",
+    }
+    head, line, *rest = cast(bytes, found["build/in/0000.list"][1]).decode().splitlines()
+    assert (head, line.split(" ")[4], rest) == ("/build/wheels/0000.whl", f"{SITE}/x.py", [])
 
 
 def test_sources_and_bytecode(tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ class FakeTrees:
         entries = [FoundEntry(path=path, kind=kind, mode=0o640, uid=1, gid=2, size=size) for path, kind, size in found]
         yield FinishedTree(root=self.root, entries=iter(entries))
 
+    def shows(self, file: Path) -> bool:
+        """Implement ``TreeStepRunner``."""
+        return False
+
     @property
     def seed(self) -> dict[str, tuple[str, bytes]]:
         """What a step would unpack, by path."""
