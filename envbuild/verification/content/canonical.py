@@ -52,6 +52,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         times: the format itself keeps when it was written.
         exact: of the times and rates that were left out, those with so many digits that two measurements hardly ever
             give the same; True for those that may be a result by their name.
+        scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
+            none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
     """
 
     digest: str
@@ -59,6 +61,9 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str]
     times: str = ""
     exact: dict[str, bool] = {}
+    scalars: str = ""
+    others: str = ""
+    count: int = 0
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +127,9 @@ class Canonical:
     _exact: dict[str, bool] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
     _count: int = 0
+    _scalars: hashlib._Hash | None = None
+    _numbers: int = 0
+    _added: int = 0
 
     def number_of(self, identity: str) -> int:
         """Return the number of an object by an identity that is another one in each run, in order of first mention."""
@@ -129,12 +137,16 @@ class Canonical:
 
     def result(self) -> Content:
         """Return what was collected."""
+        others, scalars = self._sum.hexdigest(), self._scalars.hexdigest() if self._scalars is not None else ""
         return Content(
-            digest=self._sum.hexdigest(),
+            digest=hashlib.sha256(f"{others} {scalars}".encode()).hexdigest() if scalars else others,
             entries=tuple(self._entries),
             left_out=self._left_out,
             times=self._times.hexdigest(),
             exact=self._exact,
+            scalars=scalars,
+            others=others if self._count > self._numbers else "",
+            count=self._added,
         )
 
     def spend(self, size: int) -> None:
@@ -148,8 +160,25 @@ class Canonical:
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"+%d:%s%d:" % (len(key), key, len(data)), data)
+        self._added += 1
         if len(self._entries) < _SHOWN:
             self._entries.append((name, _shown(value)))
+
+    def scalar(self, name: str, data: bytes, value: float) -> None:
+        """Count a single number of TensorBoard's, apart from all else: it is a metric of the run too.
+
+        Args:
+            name: its tag and step.
+            data: as it is stored.
+            value: to be shown.
+        """
+        if self._scalars is None:
+            self._scalars = hashlib.sha256()
+        key = name.encode("utf-8", "surrogatepass")
+        self._update(b"+%d:%s%d:" % (len(key), key, len(data)), data, self._scalars)
+        self._numbers += 1
+        if len(self._entries) < _SHOWN:
+            self._entries.append((name, repr(value)))
 
     def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
         """Note a measurement: that it is there counts, its value does not."""
@@ -185,12 +214,13 @@ class Canonical:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self.masks.is_moment(seconds)
 
-    def _update(self, head: bytes, data: bytes) -> None:
+    def _update(self, head: bytes, data: bytes, total: hashlib._Hash | None = None) -> None:
         self._count += 1
         if self._count > ENTRIES:
             raise TooMuchError(f"more than {ENTRIES} entries")
-        self._sum.update(head)
-        self._sum.update(data)
+        total = total or self._sum
+        total.update(head)
+        total.update(data)
 
 
 @dataclass(kw_only=True)
@@ -211,6 +241,10 @@ class Leaves(Canonical):
     def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
+
+    def scalar(self, name: str, data: bytes, value: float) -> None:
+        """Keep a single number of TensorBoard's."""
+        self._keep(name, repr(value))
 
     def _keep(self, name: str, value: bytes | str) -> None:
         self._kept += len(value) + 100
