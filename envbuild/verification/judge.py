@@ -46,6 +46,8 @@ _NAMES = {
 }
 
 _KINDS = {"memory": "measure of memory", "identity": "drawn name"}
+_LATER = "a later value"
+"""Where two files differ beyond the entries that are kept to be shown."""
 _MANY = 100
 """Metrics of one source, or values of one, from which a record may lack some."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
@@ -561,7 +563,7 @@ class _Metrics:
         phrase = f"metrics: {_some([_with_values(name, mine, theirs) for name in names])}"
         if not names and self.of_files(one) != self.of_files(other):
             pair = ([each for each in _opened_events(run, self._files) if each.scalars] for run in (one, other))
-            reasons = [compare(a, b).why for a, b in zip(*pair, strict=False) if a.scalars != b.scalars]
+            reasons = [compare(a, b).why or _LATER for a, b in zip(*pair, strict=False) if a.scalars != b.scalars]
             phrase, names = f"metrics: {'; '.join(reasons[:2]) or 'event files of other number'}", ("event files",)
         return ((phrase,) if names else ()), names
 
@@ -591,7 +593,7 @@ class _Events:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = ({each.others: each for each in self._of(run)} for run in (one, other))
         pairs = list(zip([*mine], [*theirs], strict=False))
-        reasons = [compare(mine[a], theirs[b]).why for a, b in pairs if a != b]
+        reasons = [compare(mine[a], theirs[b]).why or _LATER for a, b in pairs if a != b]
         if self.value(one) == self.value(other):
             return (), ()
         return (f"TensorBoard's event files ({'; '.join(reasons[:2]) or 'of other number'})",), ()

@@ -29,6 +29,8 @@ _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
+_DOUBTED = frozenset(("duration", "durations", "latency", "latencies", "seconds", "secs", "sec"))
+"""Heads of columns that data have as often as logs: experiments decide (``doubtful``)."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
@@ -41,11 +43,13 @@ class Shown:
         text: as it is.
         common: with marks in the place of measurements; what only makes room for them is as wide in all runs.
         kinds: of the measurements.
+        guessed: one of them is in a column whose name data have as well.
     """
 
     text: str
     common: str
     kinds: frozenset[str] = frozenset()
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class _Columns:
         spans: first and last place of each column in the rules; empty if bars are between cells.
         bars: how the bars of each row are: as ``_bars`` returns it for the head.
         ends: where each column ends, the index first, where neither bars nor rules do; else empty.
+        doubted: places of measured cells whose column has a name that data have as well.
     """
 
     count: int
@@ -65,6 +70,7 @@ class _Columns:
     spans: tuple[tuple[int, int], ...] = ()
     bars: tuple[object, ...] = ()
     ends: tuple[int, ...] = ()
+    doubted: frozenset[int] = frozenset()
 
 
 class Tables:
@@ -140,7 +146,12 @@ def _columns(head: str, rule: str) -> _Columns | None:
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
             return None  # words between the columns
     kinds = {at: kind for at, name in enumerate(names) if (kind := _kind(name))}
-    return _Columns(len(names), kinds, spans, _bars(head)) if kinds else None
+    doubted = frozenset(at for at, name in enumerate(names) if _is_doubted(name))
+    return _Columns(len(names), kinds, spans, _bars(head), doubted=doubted) if kinds else None
+
+
+def _is_doubted(name: str) -> bool:
+    return name.strip().strip("*_`").lower() in _DOUBTED
 
 
 def _frame(head: str, row: str) -> _Columns | None:
@@ -155,7 +166,8 @@ def _frame(head: str, row: str) -> _Columns | None:
     kinds = {at: kind for at, name in enumerate(names, 1) if (kind := _kind(name[0]))}
     if not kinds or not _cut(row, ends):
         return None
-    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends)
+    doubted = frozenset(at for at, name in enumerate(names, 1) if _is_doubted(name[0]))
+    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
 
 
 def _cut(row: str, ends: Sequence[int]) -> list[str]:
@@ -204,7 +216,8 @@ def _row(row: str, columns: _Columns) -> Shown | None:
         return None  # a line of words: a row has one in each column, and nothing between them
     measured = {at: kind for at, kind in columns.kinds.items() if _MEASURED.fullmatch(cells[at].strip())}
     parts = [f"⟨{measured[at]}⟩" if at in measured else cell.strip() for at, cell in enumerate(cells)]
-    return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()))
+    guessed = not columns.doubted.isdisjoint(measured)
+    return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()), guessed)
 
 
 def _counted(kind: str) -> str:

@@ -124,7 +124,7 @@ def _column(out: Canonical, path: str, field: _Field, cells: Sequence[bytes]) ->
             return
         kind = kind_of(field.name) if field.name.lower() not in _BARE else None
         if kind in ("time", "rate", "memory"):
-            out.leave_out(path, b"".join(cells), kind)
+            out.leave_out(path, b"".join(cells), kind, packed=True)
             return
     for number, cell in enumerate(cells):
         out.add(f"{path}[{number}]", cell)

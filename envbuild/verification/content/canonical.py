@@ -180,16 +180,23 @@ class Canonical:
         if len(self._entries) < _SHOWN:
             self._entries.append((name, repr(value)))
 
-    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
-        """Note a measurement: that it is there counts, its value does not."""
+    def leave_out(self, name: str, value: bytes | str, kind: str, *, packed: bool = False) -> None:
+        """Note a measurement: that it is there counts, its value does not.
+
+        Args:
+            name: where it is.
+            value: it.
+            kind: as ``kind_of`` returns it.
+            packed: many numbers, or one in binary form: they are not written with so many digits.
+        """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
-            if kind in ("time", "rate") and any(
-                map(is_exact, _NUMBERS.findall(data[:_READ].decode("ascii", "replace")))
+            if kind in ("time", "rate") and (
+                packed or any(map(is_exact, _NUMBERS.findall(data[:_READ].decode("ascii", "replace"))))
             ):
                 self._exact[name] = kind == "time" and key_leaves_doubt(name)
 
@@ -238,7 +245,7 @@ class Leaves(Canonical):
         """Keep something that counts."""
         self._keep(name, value)
 
-    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
+    def leave_out(self, name: str, value: bytes | str, kind: str, *, packed: bool = False) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
 

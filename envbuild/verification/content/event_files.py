@@ -1,7 +1,7 @@
 """What is in TensorBoard's event files: scalars, histograms, images, sounds, texts, tables.
 
-Scalars are metrics of the run's record too, which has not all of them where there are very many. Sources: tensorflow/core/util/event.proto, framework/summary.proto,
-framework/tensor.proto.
+Scalars are metrics of the run's record too, which has not all of them where there are very many. Sources:
+tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto.
 """
 
 from __future__ import annotations

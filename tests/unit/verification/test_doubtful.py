@@ -7,6 +7,7 @@ import pytest
 from envbuild.verification.content import read
 from envbuild.verification.doubtful import by_midnight, doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
 from envbuild.verification.printed import Masks
+from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)
 
@@ -114,6 +115,7 @@ def test_midnight() -> None:
         (b"took 3.5123 s\n", {"line 1": False}),
         (b"i,time\n0,1.2345\n1,2.2345\n", {"time": True}),
         (b"a,fps\n0,1.2345\n", {"fps": False}),
+        (PARQUET.replace(b"fit_seconds", b"_; duration"), {"created": False, "[0]._; duration": True}),
     ],
 )
 def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
