@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import kind_of, name_leaves_doubt
 
 _BARS = re.compile(r"[|│┃║]")
 _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
@@ -29,8 +29,6 @@ _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
-_DOUBTED = frozenset(("duration", "durations", "latency", "latencies", "seconds", "secs", "sec"))
-"""Heads of columns that data have as often as logs: experiments decide (``doubtful``)."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
@@ -151,7 +149,7 @@ def _columns(head: str, rule: str) -> _Columns | None:
 
 
 def _is_doubted(name: str) -> bool:
-    return name.strip().strip("*_`").lower() in _DOUBTED
+    return name_leaves_doubt(name.strip().strip("*_`"))
 
 
 def _frame(head: str, row: str) -> _Columns | None:

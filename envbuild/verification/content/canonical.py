@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -30,6 +31,8 @@ _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
 _NUMBERS = re.compile(r"[\d.]+")
+_DIGITS = 16
+"""Digits of all values of a column together, from which two measurements hardly ever give the same."""
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -126,6 +129,7 @@ class Canonical:
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
+    _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
     _scalars: hashlib._Hash | None = None
     _numbers: int = 0
@@ -180,7 +184,9 @@ class Canonical:
         if len(self._entries) < _SHOWN:
             self._entries.append((name, repr(value)))
 
-    def leave_out(self, name: str, value: bytes | str, kind: str, *, packed: bool = False) -> None:
+    def leave_out(
+        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+    ) -> None:
         """Note a measurement: that it is there counts, its value does not.
 
         Args:
@@ -188,6 +194,7 @@ class Canonical:
             value: it.
             kind: as ``kind_of`` returns it.
             packed: many numbers, or one in binary form: they are not written with so many digits.
+            moment: a date that is left out since it is about when the run was, whatever its name.
         """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
@@ -195,10 +202,16 @@ class Canonical:
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
-            if kind in ("time", "rate") and (
-                packed or any(map(is_exact, _NUMBERS.findall(data[:_READ].decode("ascii", "replace"))))
-            ):
-                self._exact[name] = kind == "time" and key_leaves_doubt(name)
+            if kind in ("time", "rate") and name not in self._exact and (packed or self._is_exact(name, data)):
+                self._exact[name] = key_leaves_doubt(name, moment=moment)
+
+    def _is_exact(self, name: str, data: bytes) -> bool:
+        """Whether numbers have enough digits, each by itself or all of that name together."""
+        numbers = _NUMBERS.findall(data[:_READ].decode("ascii", "replace"))
+        if any(map(is_exact, numbers)):
+            return True
+        self._digits[name] += sum(len(number.replace(".", "").lstrip("0")) for number in numbers)
+        return self._digits[name] >= _DIGITS
 
     def time_of_writing(self, value: bytes | str) -> None:
         """Note what the format keeps about when and how it was written."""
@@ -245,7 +258,9 @@ class Leaves(Canonical):
         """Keep something that counts."""
         self._keep(name, value)
 
-    def leave_out(self, name: str, value: bytes | str, kind: str, *, packed: bool = False) -> None:
+    def leave_out(
+        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+    ) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
 

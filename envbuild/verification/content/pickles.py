@@ -301,7 +301,7 @@ class _Walk:
             return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
-            out.leave_out(path, repr(node.parts[1].parts[0]), "time")
+            out.leave_out(path, repr(node.parts[1].parts[0]), "time", packed=True, moment=True)
             return
         if node.kind != "dict":
             for at, each in enumerate(node.parts):

@@ -70,7 +70,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
     elif kind is not None and value >= 0:
         out.leave_out(path, text, kind)
     elif key and names_moment(key) and out.is_moment(moment_of(value)):
-        out.leave_out(path, text, "time")
+        out.leave_out(path, text, "time", moment=True)
     else:
         out.add(path, text)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import pickle
+
 import pytest
 
 from envbuild.verification.content import read
@@ -66,6 +69,18 @@ def test_digits(number: str, exact: bool) -> None:
         ("train_time", False),
         ("elapsed", False),
         ("loss", False),
+        ("[0].call_duration", True),
+        ("callDuration", True),
+        ("valve_throughput", True),
+        ("env_fps", False),
+        ("movie_runtime", True),
+        ("mean_fit_time", False),
+        ("std_score_time", False),
+        ("time_since_restore", False),
+        ("time_this_iter_s", False),
+        ("train_runtime", False),
+        ("p95_latency_ms", False),
+        ("step_duration", False),
     ],
 )
 def test_keys(name: str, doubtful: bool) -> None:
@@ -89,6 +104,13 @@ def test_dates_are_no_numbers() -> None:
         ("line 3", "next failure on 2026-11-24", True),
         ("line 3", "sunrise at 06:12:33", True),
         ("line 3", "saved at 06:12:33", False),
+        ("line 3", "3.5123 s", True),
+        ("line 3", "[3.5123s]", True),
+        ("line 3", "duration: 3.5123", True),
+        ("line 3", "  call_duration = 712.25", True),
+        ("line 3", "fit_time: 3.5123", False),
+        ("line 3", "elapsed = 3.5123", False),
+        ("line 3", "duration 3.5123, loss 0.5", False),
         ("line 3", "2026-11-24 08:00:01,123 INFO epoch 3", False),
     ],
 )
@@ -111,11 +133,21 @@ def test_midnight() -> None:
         (b'{"time": 0.9}', {}),
         (b'{"elapsed": 0.92345}', {"elapsed": False}),
         (b'{"rss": 92345}', {}),
+        (b'{"due_date": 1795248000}', {"due_date": True}),
+        (b'{"created_at": 1795248000}', {"created_at": False}),
+        (b"id,call_duration\n1,712.25\n", {"call_duration": True}),
+        (b"id,call_duration\n" + b"".join(b"%d,%d\n" % (at, 70 + at) for at in range(8)), {"call_duration": True}),
+        (b"id,call_duration\n1,70\n2,71\n", {}),
+        (pickle.dumps({"due": datetime.datetime(2026, 11, 22)}), {"due": True}),
+        (pickle.dumps({"saved_at": datetime.datetime(2026, 11, 22)}), {"saved_at": False}),
         (b"half-life 3.5123 s\n", {"line 1": True}),
         (b"took 3.5123 s\n", {"line 1": False}),
         (b"i,time\n0,1.2345\n1,2.2345\n", {"time": True}),
         (b"a,fps\n0,1.2345\n", {"fps": False}),
-        (PARQUET.replace(b"fit_seconds", b"_; duration"), {"created": False, "[0]._; duration": True}),
+        (
+            PARQUET.replace(b"fit_seconds", b"_; duration"),
+            {"created": False, "[0].created_at": False, "[0]._; duration": True},
+        ),
     ],
 )
 def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
