@@ -185,7 +185,7 @@ def different(result: Verification) -> str:
     rows = [
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
-        ("agrees", "; ".join((", ".join(verdict.agrees), *_same_content(verdict)))),
+        ("agrees", "; ".join(filter(None, (", ".join(verdict.agrees), *_same_content(verdict))))),
         *_by_node(result),
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),

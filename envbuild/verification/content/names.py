@@ -65,8 +65,8 @@ def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[st
 
     Where all runs have the same names, they keep them. Else files without times in their names keep these if all runs
     have them, and all others are compared under masked names, if these match one to one in all runs: one run's second
-    folder may have the name of another one's first. Those of one masked name are numbered in their order, folder by
-    folder.
+    folder may have the name of another one's first. Those of one masked name are numbered in the order of their times,
+    folder by folder.
 
     Args:
         runs: the paths of each, and what masks its times.
@@ -87,6 +87,12 @@ def _is_dated(path: str) -> bool:
     return "⟨date⟩" in path or "⟨time⟩" in path
 
 
+def _in_order(masked: str) -> bool:
+    """Whether the names of files and folders that have one masked name are in the order of their times."""
+    date, drawn = masked.rfind("⟨date⟩"), masked.rfind("⟨name⟩")
+    return date >= 0 and (drawn < 0 or masked.rfind("/") < date < drawn)
+
+
 def _numbered(paths: Sequence[str], masks: Masks) -> dict[str, str]:
     """Return the masked names of paths, with numbers where files or folders would get one name, in their order."""
     found: dict[str, str] = {}
@@ -101,7 +107,7 @@ def _numbered(paths: Sequence[str], masks: Masks) -> dict[str, str]:
             alike.setdefault(masked_path(f"{above}{part}", masks), []).append(part)
         for masked, names in alike.items():
             for number, part in enumerate(names, 1):
-                suffix = f"{numbers} ({number})" if len(names) > 1 else numbers
+                suffix = f"{numbers} ({number})" if len(names) > 1 and _in_order(masked) else numbers
                 here = f"{above}{part}"
                 if here in parts[part]:
                     found[here] = f"{masked}{suffix}"

@@ -762,6 +762,8 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
     mixed = ["runs/20261121-101500/a", "runs/20261121-101500/b", "runs/20261121-101509/b"]
     swapped = ["runs/20261121-101510/b", "runs/20261121-101519/a", "runs/20261121-101519/b"]
     assert common_names([(mixed, MASKS), (swapped, MASKS)]) == [{}, {}]
+    uuids = [[f"runs/{number}a2b3c4d5/w" for number in numbers] for numbers in ("12", "34")]
+    assert common_names([(paths, MASKS) for paths in uuids]) == [{}, {}]
     hydra = [
         [f"outputs/2026-11-21/{time}/{name}" for time in times for name in "ab"]
         for times in (("10-15-00", "10-15-09"), ("10-15-09", "10-15-18"))
