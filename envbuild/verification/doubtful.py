@@ -113,8 +113,11 @@ def doubtful_in(text: str, name: str, masks: Masks) -> bool:
         name: where it is: by a key, or a line.
         masks: of the run.
     """
+    sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
-        text = f"{_in_words(_key(name))}: {text}"
-    elif is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"])):
-        return any(is_exact(number) for number, _ in exact_numbers(text, masks))
-    return any(is_exact(number) and leaves_doubt(before) for number, before in exact_numbers(text, masks))
+        text, sure = f"{_in_words(_key(name))}: {text}", False
+    shown = masks.mask(text).text
+    return any(
+        is_exact(number) and (sure or leaves_doubt(before)) and number not in shown
+        for number, before in exact_numbers(text, masks)
+    )

@@ -81,6 +81,7 @@ def test_digits(number: str, exact: bool) -> None:
         ("train_runtime", False),
         ("p95_latency_ms", False),
         ("step_duration", False),
+        ("datetime_complete", False),
     ],
 )
 def test_keys(name: str, doubtful: bool) -> None:
@@ -110,6 +111,7 @@ def test_dates_are_no_numbers() -> None:
         ("line 3", "  call_duration = 712.25", True),
         ("line 3", "fit_time: 3.5123", False),
         ("line 3", "elapsed = 3.5123", False),
+        ("line 3", "loss 1.0001 took 3.5123 s", False),
         ("line 3", "duration 3.5123, loss 0.5", False),
         ("line 3", "2026-11-24 08:00:01,123 INFO epoch 3", False),
     ],
