@@ -75,8 +75,8 @@ _PART = re.compile(rf"(?:^|[_/])(?:{_OF_MODEL})_", re.IGNORECASE)
 _BARE = _words("time times duration durations latency seconds secs sec s ms timestamp")
 """Names of columns and keys that data have as often as logs."""
 _AROUND = _words(
-    "this last first so far on in of the and or since until by to from std var sum min max median avg p gpu cuda device "
-    "complete completed utc"
+    "this last first so far on in of the and or since until by to from std var sum min max median avg p gpu cuda "
+    "device complete completed utc"
 )
 """Words of statistics, and those between others, in the names of what programs measure."""
 

@@ -105,18 +105,18 @@ def is_alone(text: str) -> bool:
     return _ALONE.fullmatch(text) is not None
 
 
-def doubtful_in(text: str, name: str, masks: Masks) -> bool:
+def doubtful_in(text: str, name: str, masks: Masks, shown: str) -> bool:
     """Whether a text of a file has a number that may be a result.
 
     Args:
         text: one line.
         name: where it is: by a key, or a line.
         masks: of the run.
+        shown: the text as it is compared: numbers in it are not left out.
     """
     sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
         text, sure = f"{_in_words(_key(name))}: {text}", False
-    shown = masks.mask(text).text
     return any(
         is_exact(number) and (sure or leaves_doubt(before)) and number not in shown
         for number, before in exact_numbers(text, masks)

@@ -222,13 +222,13 @@ class Canonical:
         masked: Masked = self.masks.mask(value)
         self.add(name, masked.text)
         if masked.kinds:
-            self.leave_out_of_text(name, value, masked.kinds)
+            self.leave_out_of_text(name, value, masked)
 
-    def leave_out_of_text(self, name: str, value: str, kinds: frozenset[str]) -> None:
+    def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""
-        self.leave_out(name, value, ", ".join(sorted(kinds)))
-        if kinds <= MEASURED and name in self._left_out:
-            self._exact[name] = doubtful_in(value, name, self.masks)
+        self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
+        if masked.kinds <= MEASURED and name in self._left_out:
+            self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -20,6 +20,7 @@ from envbuild.verification.printed import rows
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""
 
+_DIGITS, _REPEATED = re.compile(r"[\d.,]+"), re.compile(r"([^\w]|_)\1+")
 _CURSOR = re.compile(r"\x1b|\x08|\r(?!\n)")
 JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
@@ -86,13 +87,19 @@ def _lines(out: Canonical, path: str, text: str) -> None:
         where = _line(path, row.number)
         out.add(where, row.masked.text)
         if row.masked.kinds:
-            out.leave_out_of_text(where, row.text, row.masked.kinds)
+            out.leave_out_of_text(where, row.text, row.masked)
         elif row.blanks and not shown:
             out.add(f"{where}, blanks at its end", row.blanks)
     if shown:
+        timed: set[str] = set()
         for number, line in enumerate(text.split("\n"), 1):
             for state in line.rstrip("\r").split("\r")[:-1]:
-                if state.strip() and "\x1b" not in state and not out.masks.mask(state).kinds:
+                form = _REPEATED.sub(r"\1", _DIGITS.sub("0", state))  # progress bars have few
+                if not state.strip() or "\x1b" in state or form in timed:
+                    continue
+                if out.masks.mask(state).kinds:
+                    timed.add(form)
+                else:
                     out.add(f"{_line(path, number)}, written over", state)
     if not text.endswith("\n"):
         out.add(path, "no line break at the end")
