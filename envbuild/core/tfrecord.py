@@ -1,4 +1,4 @@
-"""Rows of records as TensorFlow writes them, and the fields of protocol buffers in them.
+"""Rows of records as TensorFlow writes them, the fields of protocol buffers in them, and single numbers in these.
 
 A file is a row of records: length, masked CRC-32C of the length, data, masked CRC-32C of the data
 (https://www.tensorflow.org/tutorials/load_data/tfrecord).
@@ -9,11 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _HEAD = struct.Struct("<QI")
 _SUMMED = 1 << 16
 """Bytes of records whose data are summed: in Python that takes a second for 5 MB, and images have as many."""
+_NUMBERS = {1: ("<f", 4), 2: ("<d", 8), 3: ("<i", 4), 9: ("<q", 8)}
+"""TensorFlow's types float, double, int32, int64: layout and bytes in ``tensor_content``."""
+_VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, ""), 9: (10, "")}
+"""The same types: field of the single value, and its layout; empty for a variable-length integer."""
 
 
 def records(stream: BinaryIO, largest: int, most: int) -> Iterator[bytes | None]:
@@ -101,3 +105,31 @@ def signed(value: int) -> int:
     """Return a number of 64 bits as one with a sign."""
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
+
+
+def number_in(entry: dict[int, Any]) -> float | None:
+    """Return the value of a summary's entry by its fields if it is one number.
+
+    Sources: tensorflow/core/framework/summary.proto, tensor.proto. Raises ``ValueError``, ``IndexError`` or
+    ``struct.error`` for damaged ones.
+    """
+    simple, tensor = entry.get(2), entry.get(8)
+    if isinstance(simple, bytes) and len(simple) == 4:
+        return float(struct.unpack("<f", simple)[0])
+    if not isinstance(tensor, bytes):
+        return None
+    fields = dict(fields_of(tensor))  # TensorProto: 1 type, 2 shape, 4 content, 5 to 10 values by type
+    kind, shape = fields.get(1), fields.get(2, b"")
+    if not isinstance(kind, int) or kind not in _NUMBERS or not isinstance(shape, bytes):
+        return None
+    if any(number == 2 for number, _ in fields_of(shape)):  # it has axes
+        return None
+    layout, size = _NUMBERS[kind]
+    content = fields.get(4)
+    if isinstance(content, bytes) and len(content) == size:
+        return float(struct.unpack(layout, content)[0])
+    number, layout = _VALUES[kind]
+    value = fields.get(number, 0)
+    if isinstance(value, bytes):
+        return float(struct.unpack(layout, value)[0]) if layout else float(signed(varint(value, 0)[0]))
+    return float(signed(value))

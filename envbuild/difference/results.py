@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, PrintedLine, changed
 from envbuild.difference.text import digest, numbers, shown, some
-from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, unread
+from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, not_looked_at, unread
 from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.measurements import kind_of
@@ -90,7 +90,8 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         known = {output.path: output.tensors for output in b.outputs}
         what = "tensors" if all(known.get(path) for path in other) else "content"
         return f"equal {what} ({count}); the files' bytes differ: {some(other)}{_both(b)}"
-    return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')}){_both(b)}"
+    rest = plural(len(b.deleted), "deleted file") if b.deleted else plural(len(b.folders), "folder")
+    return f"bit-identical ({count or rest}){_both(b)}"
 
 
 def _left_anything(record: Record) -> bool:
@@ -102,7 +103,8 @@ def _left_anything(record: Record) -> bool:
 def _both(record: Record) -> str:
     """Add how two runs of equal results ended, if that was not well: what they left may be all that they got to."""
     end = _end(record)
-    return "" if end == "ok" else f"; but both runs failed: {end}"
+    rest = "".join(f"; not compared: {plain(each)}" for each in not_looked_at(record)[:1])
+    return rest if end == "ok" else f"; but both runs failed: {end}{rest}"
 
 
 def _nothing_differs(a: Record, b: Record) -> str:

@@ -207,15 +207,16 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
     if identity is not None and identity.config != statement.digest(attestation.image_name(opened.lock.name)):
         found.append("image: it was built anew, with other bits")
     kept = {opened.path.name, attestation.image_name(opened.lock.name)}
-    files = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files
-    for name, digest in files.items():
+    code = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files
+    files = [*(("code", *each) for each in code.items()), *(("data", *each) for each in proof.data.items())]
+    for kind, name, digest in files:
         place = opened.folder / name
         if not is_in_project(name):
-            found.append(f"code: {name} is not a file of this project")
+            found.append(f"{kind}: {name} is not a file of this project")
         elif not place.is_file():
-            found.append(f"code: {name} is gone")
+            found.append(f"{kind}: {name} is gone")
         elif sha256_file(place) != digest:
-            found.append(f"code: {name} has changed")
+            found.append(f"{kind}: {name} has changed")
     if opened.lock.inputs:
         for difference in compare_inputs(opened.folder.absolute(), opened.lock.inputs).differences:
             found.append(f"inputs: {difference.message}")

@@ -17,7 +17,7 @@ from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_exact, leaves_doubt
+from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, short
 from envbuild.verification.printed import rows
@@ -97,7 +97,7 @@ class _Left:
         for stream, lines in self.streams[at].items():
             for row in lines:
                 for place, _, before in self._numbers(at, row):
-                    if row.masked.guessed or leaves_doubt(before):
+                    if row.masked.guessed or leaves_doubt(before) or is_alone(row.text):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)

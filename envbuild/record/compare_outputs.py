@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Record
+
+NOTHING_LEFT = "nothing was left in "
+"""How a sentence begins about a path outside the project that was asked for."""
 
 
 def compare(record: Record, earlier: Record) -> tuple[str, ...]:
@@ -14,13 +18,28 @@ def compare(record: Record, earlier: Record) -> tuple[str, ...]:
     return tuple(path for path in _other_bytes(record, earlier) if path not in alike)
 
 
+def other_metrics(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name the metrics of other values, or of one run alone; times, rates and the like are none."""
+    mine, theirs = record.metrics, earlier.metrics
+    names = (name for name in {**mine, **theirs} if kind_of(name) is None and mine.get(name) != theirs.get(name))
+    return tuple(f"metric {name}" for name in names)
+
+
 def other_properties(record: Record, earlier: Record) -> tuple[str, ...]:
-    """Name what both runs left with other permissions or extended attributes, and the empty folders of one alone."""
+    """Name what both runs left with other permissions or extended attributes, and what one alone left or deleted.
+
+    That is: empty folders, and files that were there before.
+    """
     (empty, modes), (before, old) = folders_and_modes(record), folders_and_modes(earlier)
     mine, theirs = attributes(record), attributes(earlier)
     both = modes.keys() & old.keys()
     changed = {path for path in both if modes[path] != old[path] or mine.get(path) != theirs.get(path)}
-    return tuple(sorted((empty ^ before) | changed))
+    return tuple(sorted((empty ^ before) | changed | ({*record.deleted} ^ {*earlier.deleted})))
+
+
+def not_looked_at(record: Record) -> tuple[str, ...]:
+    """Return what outside the project was not compared, a phrase each."""
+    return tuple(each for each in record.outside_left_out if not each.startswith(NOTHING_LEFT))
 
 
 def unread(record: Record) -> tuple[str, ...]:

@@ -15,7 +15,14 @@ from pathlib import Path
 from envbuild.cluster.agreement import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
-from envbuild.record.compare_outputs import compare, other_properties, same_tensors, unread
+from envbuild.record.compare_outputs import (
+    compare,
+    not_looked_at,
+    other_metrics,
+    other_properties,
+    same_tensors,
+    unread,
+)
 from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
@@ -162,12 +169,13 @@ def compared(project: Path, record: Record) -> dict[str, object]:
             continue
         lines = compare_printed(record, earlier)
         files_differ = dict.fromkeys((*compare(record, earlier), *other_properties(record, earlier)))
-        different = (*files_differ, *(STREAMS[stream] for stream in lines.differing))
+        different = (*files_differ, *other_metrics(record, earlier), *(STREAMS[stream] for stream in lines.differing))
         if not different and (unread(record) or (lines.unknown and not files)):
             return {}  # what is known of both is equal, and that is not all, or it is nothing
         if not different:
             same = same_tensors(record, earlier)
-            return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": lines.unknown}
+            unknown = (*lines.unknown, *not_looked_at(record))
+            return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": unknown}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}
     return nearest
 

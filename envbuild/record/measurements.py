@@ -50,8 +50,14 @@ _WORK = _words(
 )
 """What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""
 _POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
-_DATA = _words("predicted pred predictions survival target label true event arrival lap travel")
-"""Quantities that programs measure in time."""
+_DATA = _words(
+    "predicted pred predictions survival target label true event arrival departure lap travel trip forecast simulated"
+)
+"""Quantities that have times, rates and sizes as data do."""
+_OF_SYSTEM = _words(
+    "gpu cuda mps xpu tpu ram virtual physical resident swap active inactive current system host device"
+)
+"""What has memory, beside programs and what they do."""
 _NAMES = (
     r"loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
     r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed"
@@ -66,6 +72,15 @@ _BEFORE = re.compile(
 _PART = re.compile(rf"(?:^|[_/])(?:{_OF_MODEL})_", re.IGNORECASE)
 
 
+_BARE = _words("time times duration durations latency seconds secs sec s ms timestamp")
+"""Names of columns and keys that data have as often as logs."""
+_AROUND = _words(
+    "this last first so far on in of the and or since until by to from std var sum min max median avg p gpu cuda "
+    "device complete completed utc"
+)
+"""Words of statistics, and those between others, in the names of what programs measure."""
+
+
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
     """Return what kind of measurement a name is of; None for a result.
@@ -77,10 +92,10 @@ def kind_of(name: str) -> Kind | None:
     if not words:
         return None
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last in _RATES or (last in _UNITS and (before == "per" or before in _COUNTED)):
-        return "rate"
     if _DATA & {*words}:
         return None
+    if last in _RATES or (last in _UNITS and (before == "per" or before in _COUNTED)):
+        return "rate"
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
     if last == "elapsed" and before in NUMBERED:
@@ -94,7 +109,7 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
-    if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
+    if (last in _MEMORY and all(map(_has_memory, words[:-1]))) or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
         return "memory"
     if (
         last in _IDENTITIES
@@ -105,9 +120,28 @@ def kind_of(name: str) -> Kind | None:
     return "identity" if words == ["host"] or "".join(words) == "runid" else None
 
 
+def _has_memory(word: str) -> bool:
+    """Whether a word before ``memory`` leaves it that of a program: a phone's memory is data."""
+    word = word.rstrip("0123456789")
+    return not word or word in _OF_MEMORY or word in _OF_SYSTEM or names_measuring(word) or word in _AROUND
+
+
 def names_measuring(word: str) -> bool:
     """Whether a word is one of measuring: of time, of what is done and counted meanwhile, of units."""
     return word in _SAID or word in _WORK or word in _POINTS or word in _UNITS or word in _COUNTED or word in NUMBERED
+
+
+def name_leaves_doubt(name: str) -> bool:
+    """Whether a name is one that data have as well: of times that is bare, or with what no program does.
+
+    Such as ``call_duration`` or ``valve_throughput``.
+    """
+    kind = kind_of(name)
+    if kind not in ("time", "rate"):
+        return False
+    words = [word.lower().rstrip("0123456789") for word in _SPLIT.split(name)]
+    known = (not word or names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
+    return (kind == "time" and name.lower() in _BARE) or not all(known)
 
 
 def are_durations(name: str) -> bool:

@@ -22,6 +22,7 @@ from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
+from envbuild.record.compare_outputs import NOTHING_LEFT
 from envbuild.record.model import Output
 from envbuild.runs import workspace
 
@@ -147,7 +148,7 @@ class Outside(msgspec.Struct, kw_only=True):
         self._in_memory(memory)
         for path in self.wanted:
             if not any(_below(found, path) for found in self.files):
-                self.left_out.append(f"nothing was left in {path}")
+                self.left_out.append(f"{NOTHING_LEFT}{path}")
         paths = sorted(self.files)
         if len(paths) > MOST_FILES:
             self.left_out.append(f"{plural(len(paths) - MOST_FILES, 'file')} outside the project are not listed")

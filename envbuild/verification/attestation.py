@@ -83,6 +83,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         measured: what differs but follows the clock exactly, as so many ``experiments`` have shown.
         varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
+        data: digests of other files of the project that were read, though nobody declared them.
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
@@ -100,6 +101,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     varied: tuple[str, ...] = ()
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
+    data: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
     ignored: tuple[str, ...] = ()
     trace: str = ""
@@ -178,6 +180,7 @@ def state(
             if output.path not in ignored and output.sha256 is not None  # what nobody could read is in ``masked``
         ),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
+        data=_data(first),
         inputs=dict(first.inputs),
         ignored=tuple(ignored),
         trace=trace,
@@ -187,6 +190,13 @@ def state(
         date=date,
     )
     return Statement(subject=tuple(subjects), predicate=proof)
+
+
+def _data(record: Record) -> dict[str, Sha256]:
+    """Return the digests of what a run read of its project and left as it was."""
+    changed = {output.path for output in record.outputs} | {*record.deleted}
+    found = (file for file in record.reads if file.path not in changed and not file.path.startswith("/"))
+    return {file.path: file.sha256 for file in found if file.sha256}
 
 
 def image_name(lock_name: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import date
 
-from envbuild.record.measurements import kind_of, names_measuring
+from envbuild.record.measurements import name_leaves_doubt, names_measuring
 from envbuild.verification.printed import Masks, moment_of
 
 MEASURED = frozenset(("times", "rates"))
@@ -37,12 +37,12 @@ _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _DECISIVE = frozenset(("took", "takes", "taking", "elapsed", "in", "after", "within", "runtime", "walltime", "eta"))
 _DECISIVE |= {"remaining", "left", "uptime", "wall", "cpu"}
 """Words right before a number that is measured."""
-_BARE = frozenset(
-    ("time", "times", "duration", "durations", "latency", "seconds", "secs", "sec", "s", "ms", "timestamp")
-)
-"""Names of columns and keys that data have as often as logs."""
 _WORDS = 3
 _LINE = re.compile(r"line \d+$")
+_AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
+_ALONE = re.compile(rf"\s*[\[(]?{_AMOUNT}[\])]?\s*", re.IGNORECASE)
+_PAIR = re.compile(rf"\s*(?:- )?[\"']?(?P<key>[a-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?{_AMOUNT}[\"']?,?\s*", re.IGNORECASE)
+"""A line of YAML, TOML and the like."""
 
 
 def exact_numbers(text: str, masks: Masks) -> Iterator[tuple[str, str]]:
@@ -85,20 +85,39 @@ def _key(name: str) -> str:
     return re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", name)[-1])
 
 
-def key_leaves_doubt(name: str) -> bool:
-    """Whether a key or the name of a column may be a result's as well, such as a bare ``time``."""
+def key_leaves_doubt(name: str, *, moment: bool = False) -> bool:
+    """Whether a key or the name of a column may be a result's as well, such as a bare ``time``, or ``trip_duration``.
+
+    Args:
+        name: with the place where it is, such as ``rows[3].time``.
+        moment: it is the name of a date of about when the run was; what has no name at all may be a result too.
+    """
     key = _key(name)
-    return key.lower() in _BARE and kind_of(key) == "time"
+    return name_leaves_doubt(key) or (moment and (not key or leaves_doubt(f"{_in_words(key)} ")))
 
 
-def doubtful_in(text: str, name: str, masks: Masks) -> bool:
+def _in_words(key: str) -> str:
+    return re.sub(r"[^a-z]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key), flags=re.IGNORECASE)
+
+
+def is_alone(text: str) -> bool:
+    """Whether a line is nothing but a number with its unit, so that no word says what it is."""
+    return _ALONE.fullmatch(text) is not None
+
+
+def doubtful_in(text: str, name: str, masks: Masks, shown: str) -> bool:
     """Whether a text of a file has a number that may be a result.
 
     Args:
         text: one line.
         name: where it is: by a key, or a line.
         masks: of the run.
+        shown: the text as it is compared: numbers in it are not left out.
     """
+    sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
-        text = f"{re.sub(r'[^a-z]+', ' ', _key(name), flags=re.IGNORECASE)}: {text}"
-    return any(is_exact(number) and leaves_doubt(before) for number, before in exact_numbers(text, masks))
+        text, sure = f"{_in_words(_key(name))}: {text}", False
+    return any(
+        is_exact(number) and (sure or leaves_doubt(before)) and number not in shown
+        for number, before in exact_numbers(text, masks)
+    )

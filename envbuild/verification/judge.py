@@ -46,6 +46,10 @@ _NAMES = {
 }
 
 _KINDS = {"memory": "measure of memory", "identity": "drawn name"}
+_LATER = "a later value"
+"""Where two files differ beyond the entries that are kept to be shown."""
+_MANY = 100
+"""Metrics of one source, or values of one, from which a record may lack some."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
@@ -261,8 +265,14 @@ def agree_elsewhere(runs: Sequence[Ran], ignore: Sequence[str]) -> bool:
 
 
 def metrics_of(run: Ran, ignore: Sequence[str]) -> dict[str, Any]:
-    """Return what a run measured, but for times by their names; ``ignore`` as for ``judge``."""
-    found: dict[str, Any] = _Metrics(ignore).value(run)
+    """Return what a run measured, but for times by their names; ``ignore`` as for ``judge``.
+
+    Where its record may lack some, as there are so many, the digest of all is there too.
+    """
+    reader = _Metrics(ignore)
+    found = reader.of_record(run.record)
+    if _may_lack(run.record):
+        found["TensorBoard's numbers"] = [[0, each] for each in reader.of_files(run)]
     return found
 
 
@@ -523,27 +533,38 @@ class _Metrics:
     kind: ChannelKind = "metrics"
 
     def __init__(self, ignore: Sequence[str]) -> None:
+        self._files = ignore
         self._ignore = [each.removeprefix(_METRIC) for each in ignore if each.startswith(_METRIC)]
 
     def value(self, run: Ran) -> Any:
-        return self._metrics(run.record)
+        return [self.of_record(run.record), self.of_files(run)]
 
-    def _metrics(self, record: Record) -> dict[str, Any]:
+    def of_record(self, record: Record) -> dict[str, Any]:
+        """Return what the record has: the first of very many, and of very many values of one every second, or fewer."""
         found = _metrics(record)
         return {name: found[name] for name in found if not _matches(name, self._ignore)}
 
+    def of_files(self, run: Ran) -> list[str]:
+        """Return digests of all that is in TensorBoard's files; none if some of it shall not be compared."""
+        return [] if self._ignore else sorted(each.scalars for each in _opened_events(run, self._files) if each.scalars)
+
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len(self._metrics(run.record))
+        count = len(self.of_record(run.record))
         return count, plural(count, "metric") if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
-        names = run.record.metrics.keys() - self._metrics(run.record).keys()
-        return tuple(sorted(names))
+        names = run.record.metrics.keys() - self.of_record(run.record).keys()
+        beyond = ("metrics beyond those of the record",) if self._ignore and _may_lack(run.record) else ()
+        return (*sorted(names), *beyond)
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        mine, theirs = self._metrics(one.record), self._metrics(other.record)
+        mine, theirs = self.of_record(one.record), self.of_record(other.record)
         names = tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
         phrase = f"metrics: {_some([_with_values(name, mine, theirs) for name in names])}"
+        if not names and self.of_files(one) != self.of_files(other):
+            pair = ([each for each in _opened_events(run, self._files) if each.scalars] for run in (one, other))
+            reasons = [compare(a, b).why or _LATER for a, b in zip(*pair, strict=False) if a.scalars != b.scalars]
+            phrase, names = f"metrics: {'; '.join(reasons[:2]) or 'event files of other number'}", ("event files",)
         return ((phrase,) if names else ()), names
 
 
@@ -559,10 +580,10 @@ class _Events:
         self._ignore = ignore
 
     def value(self, run: Ran) -> Any:
-        return sorted(content.digest for content in self._of(run))
+        return sorted(content.others for content in self._of(run))
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = sum(len(content.entries) for content in self._of(run))
+        count = sum(content.count for content in self._of(run))
         return count, f"{plural(count, 'other value')} of TensorBoard" if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
@@ -570,17 +591,16 @@ class _Events:
         return (f"{_some(closed)}: all but scalars",) if closed else ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        mine, theirs = ({each.digest: each for each in self._of(run)} for run in (one, other))
+        mine, theirs = ({each.others: each for each in self._of(run)} for run in (one, other))
         pairs = list(zip([*mine], [*theirs], strict=False))
-        reasons = [compare(mine[a], theirs[b]).why for a, b in pairs if a != b]
+        reasons = [compare(mine[a], theirs[b]).why or _LATER for a, b in pairs if a != b]
         if self.value(one) == self.value(other):
             return (), ()
         return (f"TensorBoard's event files ({'; '.join(reasons[:2]) or 'of other number'})",), ()
 
     def _of(self, run: Ran) -> list[Content]:
-        """Return what is in the files but for scalars, of those that hold more than these."""
-        found = (run.contents.get(path) for path in event_files(run, self._ignore))
-        return [content for content in found if content is not None and content.entries]
+        """Return what is in the files that hold more than scalars."""
+        return [content for content in _opened_events(run, self._ignore) if content.others]
 
 
 class _Stream:
@@ -631,6 +651,12 @@ def event_files(run: Ran, ignore: Sequence[str]) -> list[str]:
     return [path for path in paths if is_event_file(path) and not _ignored(path, ignore)]
 
 
+def _opened_events(run: Ran, ignore: Sequence[str]) -> list[Content]:
+    """Return what is in a run's event files that were opened; ``ignore`` as for ``judge``."""
+    found = (run.contents.get(path) for path in event_files(run, ignore))
+    return [content for content in found if content is not None]
+
+
 def file_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
     """Return the files that are compared; ``ignore`` as for ``judge``."""
     compared = [
@@ -647,6 +673,12 @@ def file_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
 def _metrics(record: Record) -> dict[str, Any]:
     """Return what was measured, but for times."""
     return {name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None}
+
+
+def _may_lack(record: Record) -> bool:
+    """Whether there are so many metrics, or values of one, that a record may not have them all."""
+    sources = Counter(record.metric_sources.values())
+    return max([*sources.values(), *map(len, record.metrics.values())], default=0) >= _MANY
 
 
 def _paths(run: Ran) -> list[str]:

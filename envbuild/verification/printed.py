@@ -100,11 +100,12 @@ class Masked(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A line as it is shown at last; ``number`` from 1."""
+    """A line as it is shown at last; ``number`` from 1, ``blanks``: what was at its end."""
 
     number: int
     text: str
     masked: Masked
+    blanks: str = ""
 
 
 def moment_of(number: float) -> float:
@@ -365,10 +366,10 @@ _TABLE = (
     _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
-    _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
+    _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     # Addresses.
-    _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
+    _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]{7,16}\b"),
     _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
@@ -622,7 +623,7 @@ class _Reports:
         if report and not masked.left_out:
             masked = Masked("⟨profile⟩", frozenset(["times"]))
         elif shown.kinds:
-            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed)
+            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed or shown.guessed)
         return shown.text, masked
 
     def _stamped(self, line: str) -> str:
@@ -645,6 +646,8 @@ class _Reports:
 class _Screen:
     """Rows of text as a terminal shows them at last; those too far up to be reached are given away.
 
+    Binary data are not written over: in a row that has characters which no text has, all others are such too.
+
     Args:
         take: called with each row that cannot change any more.
 
@@ -659,6 +662,7 @@ class _Screen:
         self._covered = [""]
         self._at = 0
         self._return = False
+        self._undo: tuple[str, str] | None = None
 
     def write(self, text: str) -> None:
         """Follow text and control characters."""
@@ -667,8 +671,11 @@ class _Screen:
             self._put(text[place : found.start()])
             place = found.end()
             control = found[0]
+            self._undo = None
             if control == "\n":
                 self._down()
+            elif _BINARY.search(self._rows[self._at]) is not None:  # a byte as any other
+                self._put(control)
             elif control == "\r":
                 self._return = True
             elif control == _KERNEL:
@@ -696,8 +703,12 @@ class _Screen:
             return
         if self._return:
             row, covered = self._rows[self._at], self._covered[self._at]
+            self._undo = row, covered
             self._covered[self._at] = row + covered[len(row) :]
             self._rows[self._at], self._return = "", False
+        if self._undo is not None and _BINARY.search(text) is not None:
+            row, self._covered[self._at] = self._undo
+            self._rows[self._at], self._undo = f"{row}\r{self._rows[self._at]}", None
         row = self._rows[self._at] + text
         if len(row) > _LONGEST:
             for above in map(_shown, self._rows[: self._at], self._covered):
@@ -717,6 +728,12 @@ class _Screen:
         if len(self._rows) > _ROWS:
             self._take(_shown(self._rows.pop(0), self._covered.pop(0)))
             self._at -= 1
+
+
+def _without_blanks(row: str) -> str:
+    """Return a row without blanks at its end, which nobody sees."""
+    text = row.rstrip()
+    return row if text != row and _BINARY.search(row) is not None else text
 
 
 def _shown(row: str, covered: str) -> str:
@@ -777,7 +794,7 @@ class PrintedDigest:
         )
 
     def _take(self, row: str) -> None:
-        for _, found in self._lines.take(row.rstrip()):
+        for _, found in self._lines.take(_without_blanks(row)):
             self._count(found)
 
     def _count(self, found: Masked) -> None:
@@ -836,9 +853,9 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
     screen.write(data.decode("utf-8", "backslashreplace"))
     screen.finish()
     lines = _Lines(masks)
-    masked = chain(*(lines.take(text.rstrip()) for text in found), lines.finish())
+    masked = chain(*(lines.take(_without_blanks(text)) for text in found), lines.finish())
     for number, (text, each) in enumerate(masked, 1):
-        yield Row(number=number, text=text, masked=each)
+        yield Row(number=number, text=text, masked=each, blanks=found[number - 1][len(text) :])
 
 
 def first_difference(

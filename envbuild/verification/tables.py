@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import kind_of, name_leaves_doubt
 
 _BARS = re.compile(r"[|│┃║]")
 _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
@@ -41,11 +41,13 @@ class Shown(msgspec.Struct, frozen=True):
         text: as it is.
         common: with marks in the place of measurements; what only makes room for them is as wide in all runs.
         kinds: of the measurements.
+        guessed: one of them is in a column whose name data have as well.
     """
 
     text: str
     common: str
     kinds: frozenset[str] = frozenset()
+    guessed: bool = False
 
 
 class _Columns(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class _Columns(msgspec.Struct, frozen=True):
         spans: first and last place of each column in the rules; empty if bars are between cells.
         bars: how the bars of each row are: as ``_bars`` returns it for the head.
         ends: where each column ends, the index first, where neither bars nor rules do; else empty.
+        doubted: places of measured cells whose column has a name that data have as well.
     """
 
     count: int
@@ -64,6 +67,7 @@ class _Columns(msgspec.Struct, frozen=True):
     spans: tuple[tuple[int, int], ...] = ()
     bars: tuple[object, ...] = ()
     ends: tuple[int, ...] = ()
+    doubted: frozenset[int] = frozenset()
 
 
 class Tables:
@@ -139,7 +143,12 @@ def _columns(head: str, rule: str) -> _Columns | None:
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
             return None  # words between the columns
     kinds = {at: kind for at, name in enumerate(names) if (kind := _kind(name))}
-    return _Columns(len(names), kinds, spans, _bars(head)) if kinds else None
+    doubted = frozenset(at for at, name in enumerate(names) if _is_doubted(name))
+    return _Columns(len(names), kinds, spans, _bars(head), doubted=doubted) if kinds else None
+
+
+def _is_doubted(name: str) -> bool:
+    return name_leaves_doubt(name.strip().strip("*_`"))
 
 
 def _frame(head: str, row: str) -> _Columns | None:
@@ -154,7 +163,8 @@ def _frame(head: str, row: str) -> _Columns | None:
     kinds = {at: kind for at, name in enumerate(names, 1) if (kind := _kind(name[0]))}
     if not kinds or not _cut(row, ends):
         return None
-    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends)
+    doubted = frozenset(at for at, name in enumerate(names, 1) if _is_doubted(name[0]))
+    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
 
 
 def _cut(row: str, ends: Sequence[int]) -> list[str]:
@@ -203,7 +213,8 @@ def _row(row: str, columns: _Columns) -> Shown | None:
         return None  # a line of words: a row has one in each column, and nothing between them
     measured = {at: kind for at, kind in columns.kinds.items() if _MEASURED.fullmatch(cells[at].strip())}
     parts = [f"⟨{measured[at]}⟩" if at in measured else cell.strip() for at, cell in enumerate(cells)]
-    return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()))
+    guessed = not columns.doubted.isdisjoint(measured)
+    return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()), guessed)
 
 
 def _counted(kind: str) -> str:

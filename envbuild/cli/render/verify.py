@@ -185,7 +185,7 @@ def different(result: Verification) -> str:
     rows = [
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
-        ("agrees", "; ".join((", ".join(verdict.agrees), *_same_content(verdict)))),
+        ("agrees", "; ".join(filter(None, (", ".join(verdict.agrees), *_same_content(verdict))))),
         *_by_node(result),
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
@@ -318,16 +318,17 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line about an attestation that still holds."""
     proof = found.statement.predicate
     yield "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
-    yield "", unchanged(len(proof.files), inputs=found.inputs)
+    yield "", unchanged(len(proof.files), len(proof.data), inputs=found.inputs)
     for difference in found.host_differences:
         yield "", _host_difference(difference)
     yield "signed", found.signer or "not at all"
 
 
-def unchanged(files: int, *, inputs: bool) -> str:
+def unchanged(files: int, data: int = 0, *, inputs: bool) -> str:
     """Describe what is as it was when it was proved; data that nobody declared may be any."""
     code = f"{plural(files, 'file')} of code" if files else ""
-    *some, last = (word for word in ("lock", "image", code, "inputs" if inputs else "") if word)
+    read = f"{plural(data, 'file')} that it read" if data else ""
+    *some, last = (word for word in ("lock", "image", code, read, "inputs" if inputs else "") if word)
     return f"{', '.join(some)} and {last} are as they were then" + ("" if inputs else "; no inputs are declared")
 
 

@@ -28,6 +28,8 @@ _MEMBERS = 100_000
 _BLOCK, _RESERVED = 512, 500
 """Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
 _STRUCTURE = "/data.pkl"
+_STORAGES = "data/"
+"""Folder of the numbers of tensors in PyTorch's files, whatever they look like."""
 _OF_WRITING = (".data/serialization_id",)
 """Members of PyTorch's files that describe how they were written."""
 
@@ -67,7 +69,10 @@ def _member(
             out.time_of_writing(data)
             return
     out.add(path, f"{name} {member.external_attr >> 16:o}")
-    nested(out, below(path, name, ": "), data)
+    if prefix is not None and name.startswith(_STORAGES):
+        out.add(below(path, name, ": "), data)
+    else:
+        nested(out, below(path, name, ": "), data)
 
 
 def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:

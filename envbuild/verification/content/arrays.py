@@ -116,15 +116,15 @@ def _column(out: Canonical, path: str, field: _Field, cells: Sequence[bytes]) ->
     found: list[float] = [struct.unpack(field.code, cell)[0] for cell in cells] if field.code else []
     if found and field.unit:
         if all(each != _NONE and out.is_moment(each / field.unit) for each in found):
-            out.leave_out(path, b"".join(cells), "time")
+            out.leave_out(path, b"".join(cells), "time", packed=True, moment=True)
             return
     elif found and not names_result(field.name) and all(math.isfinite(each) and each >= 0 for each in found):
         if values.names_moment(field.name) and all(out.is_moment(moment_of(each)) for each in found):
-            out.leave_out(path, b"".join(cells), "time")
+            out.leave_out(path, b"".join(cells), "time", packed=True, moment=True)
             return
         kind = kind_of(field.name) if field.name.lower() not in _BARE else None
         if kind in ("time", "rate", "memory"):
-            out.leave_out(path, b"".join(cells), kind)
+            out.leave_out(path, b"".join(cells), kind, packed=True)
             return
     for number, cell in enumerate(cells):
         out.add(f"{path}[{number}]", cell)

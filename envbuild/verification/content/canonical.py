@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -30,6 +31,8 @@ _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
 _NUMBERS = re.compile(r"[\d.]+")
+_DIGITS = 16
+"""Digits of all values of a column together, from which two measurements hardly ever give the same."""
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -52,6 +55,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         times: the format itself keeps when it was written.
         exact: of the times and rates that were left out, those with so many digits that two measurements hardly ever
             give the same; True for those that may be a result by their name.
+        scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
+            none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
     """
 
     digest: str
@@ -59,6 +64,9 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str]
     times: str = ""
     exact: dict[str, bool] = {}
+    scalars: str = ""
+    others: str = ""
+    count: int = 0
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +129,11 @@ class Canonical:
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
+    _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
+    _scalars: hashlib._Hash | None = None
+    _numbers: int = 0
+    _added: int = 0
 
     def number_of(self, identity: str) -> int:
         """Return the number of an object by an identity that is another one in each run, in order of first mention."""
@@ -129,12 +141,16 @@ class Canonical:
 
     def result(self) -> Content:
         """Return what was collected."""
+        others, scalars = self._sum.hexdigest(), self._scalars.hexdigest() if self._scalars is not None else ""
         return Content(
-            digest=self._sum.hexdigest(),
+            digest=hashlib.sha256(f"{others} {scalars}".encode()).hexdigest() if scalars else others,
             entries=tuple(self._entries),
             left_out=self._left_out,
             times=self._times.hexdigest(),
             exact=self._exact,
+            scalars=scalars,
+            others=others if self._count > self._numbers else "",
+            count=self._added,
         )
 
     def spend(self, size: int) -> None:
@@ -148,21 +164,54 @@ class Canonical:
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"+%d:%s%d:" % (len(key), key, len(data)), data)
+        self._added += 1
         if len(self._entries) < _SHOWN:
             self._entries.append((name, _shown(value)))
 
-    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
-        """Note a measurement: that it is there counts, its value does not."""
+    def scalar(self, name: str, data: bytes, value: float) -> None:
+        """Count a single number of TensorBoard's, apart from all else: it is a metric of the run too.
+
+        Args:
+            name: its tag and step.
+            data: as it is stored.
+            value: to be shown.
+        """
+        if self._scalars is None:
+            self._scalars = hashlib.sha256()
+        key = name.encode("utf-8", "surrogatepass")
+        self._update(b"+%d:%s%d:" % (len(key), key, len(data)), data, self._scalars)
+        self._numbers += 1
+        if len(self._entries) < _SHOWN:
+            self._entries.append((name, repr(value)))
+
+    def leave_out(
+        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+    ) -> None:
+        """Note a measurement: that it is there counts, its value does not.
+
+        Args:
+            name: where it is.
+            value: it.
+            kind: as ``kind_of`` returns it.
+            packed: many numbers, or one in binary form: they are not written with so many digits.
+            moment: a date that is left out since it is about when the run was, whatever its name.
+        """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
-            if kind in ("time", "rate") and any(
-                map(is_exact, _NUMBERS.findall(data[:_READ].decode("ascii", "replace")))
-            ):
-                self._exact[name] = kind == "time" and key_leaves_doubt(name)
+            if kind in ("time", "rate") and name not in self._exact and (packed or self._is_exact(name, data)):
+                self._exact[name] = key_leaves_doubt(name, moment=moment)
+
+    def _is_exact(self, name: str, data: bytes) -> bool:
+        """Whether numbers have enough digits, each by itself or all of that name together."""
+        numbers = _NUMBERS.findall(data[:_READ].decode("ascii", "replace"))
+        if any(map(is_exact, numbers)):
+            return True
+        self._digits[name] += sum(len(number.replace(".", "").lstrip("0")) for number in numbers)
+        return self._digits[name] >= _DIGITS
 
     def time_of_writing(self, value: bytes | str) -> None:
         """Note what the format keeps about when and how it was written."""
@@ -173,24 +222,25 @@ class Canonical:
         masked: Masked = self.masks.mask(value)
         self.add(name, masked.text)
         if masked.kinds:
-            self.leave_out_of_text(name, value, masked.kinds)
+            self.leave_out_of_text(name, value, masked)
 
-    def leave_out_of_text(self, name: str, value: str, kinds: frozenset[str]) -> None:
+    def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""
-        self.leave_out(name, value, ", ".join(sorted(kinds)))
-        if kinds <= MEASURED and name in self._left_out:
-            self._exact[name] = doubtful_in(value, name, self.masks)
+        self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
+        if masked.kinds <= MEASURED and name in self._left_out:
+            self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self.masks.is_moment(seconds)
 
-    def _update(self, head: bytes, data: bytes) -> None:
+    def _update(self, head: bytes, data: bytes, total: hashlib._Hash | None = None) -> None:
         self._count += 1
         if self._count > ENTRIES:
             raise TooMuchError(f"more than {ENTRIES} entries")
-        self._sum.update(head)
-        self._sum.update(data)
+        total = total or self._sum
+        total.update(head)
+        total.update(data)
 
 
 @dataclass(kw_only=True)
@@ -208,9 +258,15 @@ class Leaves(Canonical):
         """Keep something that counts."""
         self._keep(name, value)
 
-    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
+    def leave_out(
+        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+    ) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
+
+    def scalar(self, name: str, data: bytes, value: float) -> None:
+        """Keep a single number of TensorBoard's."""
+        self._keep(name, repr(value))
 
     def _keep(self, name: str, value: bytes | str) -> None:
         self._kept += len(value) + 100

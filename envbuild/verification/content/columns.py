@@ -136,7 +136,7 @@ def _column(
     out.add(where, repr([facts[1], facts[2], facts[4], facts[5], facts.get(8)]))
     kind = _measured(out, name.rpartition(".")[2], facts, schema)
     if kind:
-        out.leave_out(where, data[start:end], kind)
+        out.leave_out(where, data[start:end], kind, packed=True, moment=kind_of(name) is None)
     else:
         out.add(where, data[start:end])
     places = [(start, end)]

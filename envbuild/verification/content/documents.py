@@ -20,6 +20,8 @@ from envbuild.verification.printed import rows
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""
 
+_DIGITS, _REPEATED = re.compile(r"[\d.,]+"), re.compile(r"([^\w]|_)\1+")
+_CURSOR = re.compile(r"\x1b|\x08|\r(?!\n)")
 JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
 _TEXT = 8 << 20
@@ -28,6 +30,8 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+"""Control characters that no text has."""
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
@@ -51,7 +55,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         text = data.decode()
     except UnicodeDecodeError:
         raise UnreadableError("no text") from None
-    if "\0" in text:
+    if _BINARY.search(text) is not None:  # small numbers, byte by byte, are no text
         raise UnreadableError("no text")
     if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
         table = _parsed(text)
@@ -70,10 +74,35 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         return
     if text.lstrip()[:1] == "<" and read_xml(out, path, text):
         return
+    _lines(out, path, text)
+
+
+def _lines(out: Canonical, path: str, text: str) -> None:
+    """Count lines as a terminal shows them, which is how progress bars mean to be read; but a file keeps all of it.
+
+    So what was written over counts if no time is in it, and blanks at the end of lines do.
+    """
+    shown = _CURSOR.search(text) is not None
     for row in rows(text.encode(), out.masks):
-        out.add(_line(path, row.number), row.masked.text)
+        where = _line(path, row.number)
+        out.add(where, row.masked.text)
         if row.masked.kinds:
-            out.leave_out_of_text(_line(path, row.number), row.text, row.masked.kinds)
+            out.leave_out_of_text(where, row.text, row.masked)
+        elif row.blanks and not shown:
+            out.add(f"{where}, blanks at its end", row.blanks)
+    if shown:
+        timed: set[str] = set()
+        for number, line in enumerate(text.split("\n"), 1):
+            for state in line.rstrip("\r").split("\r")[:-1]:
+                form = _REPEATED.sub(r"\1", _DIGITS.sub("0", state))  # progress bars have few
+                if not state.strip() or "\x1b" in state or form in timed:
+                    continue
+                if out.masks.mask(state).kinds:
+                    timed.add(form)
+                else:
+                    out.add(f"{_line(path, number)}, written over", state)
+    if not text.endswith("\n"):
+        out.add(path, "no line break at the end")
 
 
 def _line(path: str, number: int) -> str:
@@ -244,7 +273,7 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     out.add(path, first)
     for number, row in enumerate(cells, 2):
         for at, cell in enumerate(row):
-            if at in left_out and _is_number(cell):
+            if at in left_out and _is_number(cell) and float(cell) >= 0:
                 out.leave_out(names[at], cell, kind_of(names[at]) or "time")
             else:
                 out.text(f"{_line(path, number)}: {names[at]}", cell)

@@ -1,15 +1,17 @@
-"""What is in TensorBoard's event files beside scalars: histograms, images, sounds, texts, tables.
+"""What is in TensorBoard's event files: scalars, histograms, images, sounds, texts, tables.
 
-Scalars are metrics of the run's record. Sources: tensorflow/core/util/event.proto, framework/summary.proto,
-framework/tensor.proto.
+Scalars are metrics of the run's record too, which has not all of them where there are very many. Sources:
+tensorflow/core/util/event.proto, framework/summary.proto, framework/tensor.proto.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
 
-from envbuild.core.tfrecord import fields_of, records, signed
+from envbuild.core.tfrecord import fields_of, number_in, records, signed
+from envbuild.record.measurements import kind_of
 from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError
 
 _VERSION = b"brain.Event:"
@@ -19,7 +21,7 @@ _STRING = 7
 _KINDS = {4: "image", 5: "histogram", 6: "sound", 8: "tensor"}
 """Fields of a value in a summary. Others are a scalar's, the old form's, and what plugins note of themselves, which has
 the time."""
-_TENSOR, _TEXT, _TYPE, _SHAPE, _TAG = 8, 8, 1, 2, 1
+_SIMPLE, _TENSOR, _TEXT, _TYPE, _TAG = 2, 8, 8, 1, 1
 
 
 def is_event_file(data: bytes) -> bool:
@@ -28,11 +30,11 @@ def is_event_file(data: bytes) -> bool:
 
 
 def read_event_file(out: Canonical, path: str, data: bytes) -> None:
-    """Count the values that are no scalars, by tag and step; a damaged end is as if it were not there."""
+    """Count the values by tag and step, scalars but for measurements; a damaged end is as if it were not there."""
     for event in records(io.BytesIO(data), FILE, FILE):
         try:
             _read_event(out, path, event or b"")
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, struct.error) as error:
             raise UnreadableError(str(error)) from None
 
 
@@ -50,7 +52,13 @@ def _read_event(out: Canonical, path: str, event: bytes) -> None:
 def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
     found = list(fields_of(value))
     tag = next((data for number, data in found if number == _TAG and isinstance(data, bytes)), b"")
-    name = f"{path}{tag.decode('utf-8', 'backslashreplace')}, step {step}"
+    label = tag.decode("utf-8", "backslashreplace")
+    name = f"{path}{label}, step {step}"
+    table = dict(found)
+    if (shown := number_in(table)) is not None:
+        if kind_of(label) is None:
+            out.scalar(name, bytes(table.get(_SIMPLE) or table[_TENSOR]), shown)
+        return
     for number, data in found:
         if number not in _KINDS or not isinstance(data, bytes):
             continue
@@ -62,7 +70,7 @@ def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
             for text in _texts(tensor):
                 for line in text.splitlines():
                     out.text(f"{name}, text", line)
-        elif _has_axes(tensor):
+        else:
             out.add(f"{name}, tensor", data)
 
 
@@ -70,9 +78,3 @@ def _texts(tensor: list[tuple[int, int | bytes]]) -> Iterator[str]:
     for number, data in tensor:
         if number == _TEXT and isinstance(data, bytes):
             yield data.decode("utf-8", "backslashreplace")
-
-
-def _has_axes(tensor: list[tuple[int, int | bytes]]) -> bool:
-    """Whether a tensor is more than one number, which is a metric."""
-    shapes = (data for number, data in tensor if number == _SHAPE and isinstance(data, bytes))
-    return any(number == 2 for shape in shapes for number, _ in fields_of(shape))

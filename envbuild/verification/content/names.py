@@ -63,16 +63,54 @@ def _dated(masks: Masks, found: re.Match[str]) -> str:
 def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[str, str]]:
     """Return, for each run, the name under which each of its files is compared.
 
-    A file that all runs have keeps its name. Those that only some have are compared under their masked names, if these
-    match one to one in all runs; else all keep their names.
+    Where all runs have the same names, they keep them. Else files without times in their names keep these if all runs
+    have them, and all others are compared under masked names, if these match one to one in all runs: one run's second
+    folder may have the name of another one's first. Those of one masked name are numbered in the order of their times,
+    folder by folder.
 
     Args:
         runs: the paths of each, and what masks its times.
     """
-    common = set.intersection(*({*paths} for paths, _ in runs)) if runs else set()
-    tables = [{path: masked_path(path, masks) for path in paths if path not in common} for paths, masks in runs]
+    everywhere = set.intersection(*({*paths} for paths, _ in runs)) if runs else set()
+    if all({*paths} == everywhere for paths, _ in runs):
+        return [{} for _ in runs]
+    common = {path for path in everywhere if not all(map(_is_dated, (masked_path(path, masks) for _, masks in runs)))}
+    tables = [_numbered([path for path in paths if path not in common], masks) for paths, masks in runs]
     first = {*tables[0].values()} if tables else set()
     alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
     if not alike or first & common:
         return [{} for _ in runs]
     return [dict(table) for table in tables]
+
+
+def _is_dated(path: str) -> bool:
+    return "⟨date⟩" in path or "⟨time⟩" in path
+
+
+def _in_order(masked: str) -> bool:
+    """Whether the names of files and folders that have one masked name are in the order of their times."""
+    date, drawn = masked.rfind("⟨date⟩"), masked.rfind("⟨name⟩")
+    return date >= 0 and (drawn < 0 or masked.rfind("/") < date < drawn)
+
+
+def _numbered(paths: Sequence[str], masks: Masks) -> dict[str, str]:
+    """Return the masked names of paths, with numbers where files or folders would get one name, in their order."""
+    found: dict[str, str] = {}
+    left: list[tuple[str, str, Sequence[str]]] = [("", "", paths)]
+    while left:
+        above, numbers, members = left.pop()
+        parts: dict[str, list[str]] = {}
+        for path in members:
+            parts.setdefault(path[len(above) :].partition("/")[0], []).append(path)
+        alike: dict[str, list[str]] = {}
+        for part in sorted(parts):
+            alike.setdefault(masked_path(f"{above}{part}", masks), []).append(part)
+        for masked, names in alike.items():
+            for number, part in enumerate(names, 1):
+                suffix = f"{numbers} ({number})" if len(names) > 1 and _in_order(masked) else numbers
+                here = f"{above}{part}"
+                if here in parts[part]:
+                    found[here] = f"{masked}{suffix}"
+                if below := [path for path in parts[part] if path != here]:
+                    left.append((f"{here}/", suffix, below))
+    return found

@@ -35,6 +35,10 @@ class Node:
     parts: list[Any] = field(default_factory=list)
 
 
+class _Values(bytes):
+    """Numbers of an array: they are never a text or an archive, whatever they look like."""
+
+
 class _Mark:
     """Where the parts of what comes next begin."""
 
@@ -114,6 +118,8 @@ def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) ->
             stack.append(memo[int(argument or 0)])
         else:
             _step(stack, name, argument)
+            if name in ("BUILD", "REDUCE"):
+                _keep_values(stack[-1])
             if name == "BUILD" and (wrapped := _wrapped(stack[-1])) is not None:
                 stack[-1].parts.append(_array(stream, wrapped, left, depth))
     raise ValueError("no end")
@@ -154,7 +160,20 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
         size *= extent
         if size > rest:
             raise ValueError("an array beyond the end")
-    return stream.read(size)
+    return _Values(stream.read(size))
+
+
+def _keep_values(node: Any) -> None:
+    """Mark the bytes of an array, or of one number of NumPy's."""
+    match node:
+        case Node(kind="object", parts=[Node(parts=[name]), _, Node(kind="state", parts=[Node() as state])]):
+            place = 4 if name in _ARRAYS else None
+        case Node(kind="object", parts=[Node(parts=[name]), Node() as state]):
+            place = 0 if name in _BUFFERS else 1 if name in _SCALARS else None
+        case _:
+            return
+    if place is not None and len(state.parts) > place and isinstance(state.parts[place], bytes | bytearray):
+        state.parts[place] = _Values(state.parts[place])
 
 
 def _step(stack: list[Any], name: str, argument: Any) -> None:
@@ -253,6 +272,8 @@ class _Walk:
             values.number(out, path, key, float(value) if abs(value) < 1e300 else 0.0, text, siblings)
         elif isinstance(value, str):
             values.string(out, path, key, value, typed=True)
+        elif isinstance(value, _Values):
+            out.add(path, value)
         elif isinstance(value, bytes | bytearray):
             out.add(path, type(value).__name__)
             self.nested(out, path, bytes(value))
@@ -280,7 +301,7 @@ class _Walk:
             return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
-            out.leave_out(path, repr(node.parts[1].parts[0]), "time")
+            out.leave_out(path, repr(node.parts[1].parts[0]), "time", packed=True, moment=True)
             return
         if node.kind != "dict":
             for at, each in enumerate(node.parts):
@@ -310,7 +331,7 @@ def _pairs(parts: list[Any]) -> Iterator[tuple[Any, Any]]:
 def _text_of(value: float) -> str:
     """Write a number so that other bits give another text."""
     if isinstance(value, int):
-        return f"{value:x}"
+        return f"{value:#x}"
     return f"{value!r} {struct.pack('>d', value).hex()}" if value != value else repr(value)
 
 
@@ -319,11 +340,12 @@ def _is_scalar(node: Node) -> bool:
     if node.kind != "object" or len(node.parts) != 2 or not all(isinstance(each, Node) for each in node.parts):
         return False
     name, arguments = node.parts
-    known = (["numpy.core.multiarray scalar"], ["numpy._core.multiarray scalar"])
-    return name.parts in known and len(arguments.parts) == 2 and isinstance(arguments.parts[1], bytes)
+    known = len(name.parts) == 1 and name.parts[0] in _SCALARS
+    return known and len(arguments.parts) == 2 and isinstance(arguments.parts[1], bytes)
 
 
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
+_SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
 _FLOATS = {"f4": "f", "f8": "d"}
 

@@ -18,6 +18,16 @@ _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread
 _ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
 """Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}|(?:run|trial|exp|experiment|job|session|fold|model|config|candidate)\d{1,4}",
+    re.IGNORECASE,
+)
+_BY_CHANCE = re.compile(r"(?=.*\d)[0-9a-f-]{8,}|(?=.*\d[a-z])[0-9a-z]{8}|[0-9a-f]{5}_\d+", re.IGNORECASE)
+"""Identities as UUIDs, digests, Weights & Biases and Ray have them."""
+_OF_RAY = re.compile(r"[0-9a-f]{5}_(\d{5})")
+"""What was drawn for the program, and the number of the trial."""
+_CHOSEN = frozenset(("best", "worst", "top", "chosen", "selected", "winner", "winning", "optimal"))
+"""Words of names under which one of many is."""
 _LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
 """Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
 _LITERAL = re.compile(
@@ -60,7 +70,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
     elif kind is not None and value >= 0:
         out.leave_out(path, text, kind)
     elif key and names_moment(key) and out.is_moment(moment_of(value)):
-        out.leave_out(path, text, "time")
+        out.leave_out(path, text, "time", moment=True)
     else:
         out.add(path, text)
 
@@ -89,10 +99,13 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
         out.leave_out(path, value, "identity")
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
+    identity = identity and not _is_chosen(path, key, value)
     identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
     measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
     if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)
+        if (trial := _OF_RAY.fullmatch(value)) is not None:
+            out.add(path, trial[1])
     else:
         if mark:
             out.add(path, _MARK)
@@ -116,6 +129,14 @@ def is_durations(key: str, values: Sequence[Any]) -> bool:
 
 def _is_process(key: str) -> bool:
     return key.lower() in _NUMBERED or key.lower().endswith(("_pid", "_ppid"))
+
+
+def _is_chosen(path: str, key: str, value: str) -> bool:
+    """Whether an identity is a result: one that was counted and not drawn, or the best one's unless it was drawn."""
+    if key.lower().endswith("id") and _COUNTED.fullmatch(value) is not None:
+        return True
+    chosen = not _CHOSEN.isdisjoint(re.split(r"[^a-z]+", path.lower()))
+    return chosen and _BY_CHANCE.fullmatch(value) is None
 
 
 def _is_token(value: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from envbuild.operations.attestation import attest, check_attestation, check_sig
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import VerifyOptions
-from envbuild.record.model import LockFacts, Options, Script
+from envbuild.record.model import LockFacts, Options, Output, Script
 from envbuild.runs.repeat import STRICT
 from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
@@ -178,6 +179,28 @@ def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, report
         check(proved)
     assert error.value.message == f"pylock.digits.verified.json is stale\n  {reported}"
     assert error.value.hint == "verify again: envbuild verify train.py -x"
+
+
+def test_data_that_was_read_and_not_declared_has_to_be_as_it_was(proved: LoadedLock) -> None:
+    """A proof is about the data as well; what the program wrote itself, or read elsewhere, is none."""
+    names = ("data.csv", "state.json", "gone.txt")
+    for name in names:
+        (proved.folder / name).write_text("1")
+    reads = [attesting_file(name, sha256_file(proved.folder / name)) for name in names]
+    reads += [attesting_file("/data/x", sha("1")), msgspec.structs.replace(reads[0], path="large.bin", sha256=None)]
+    left = Output(path="state.json", change="changed", size=1, sha256=sha("2"))
+    changes = {"reads": tuple(reads), "outputs": (left,), "deleted": ("gone.txt",)}
+    runs = [replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2)]
+    attest(request(proved), runs, judge(runs, 2), None)
+    found = check_attestation(proved, (), None)
+    assert [*found.statement.predicate.data] == ["data.csv"]
+    assert [*checked(found)][1][1].startswith("lock, image, 2 files of code and 1 file that it read are as they were")
+    for name in ("state.json", "gone.txt"):
+        (proved.folder / name).unlink()
+    check_attestation(proved, (), None)
+    (proved.folder / "data.csv").write_text("2")
+    with pytest.raises(LockError, match=r"data: data\.csv has changed"):
+        check_attestation(proved, (), None)
 
 
 def test_a_stale_proof_is_reported_in_json_too(

@@ -173,6 +173,21 @@ def test_permissions_and_attributes_are_results(tmp_path: Path) -> None:
     assert found == {"differs_from": ids[0], "differs_in": ("fold",)}
 
 
+def test_what_is_deleted_and_measured_is_a_result(tmp_path: Path) -> None:
+    """Runs of equal files of which one deleted another file, or measured another loss, have not the same bits."""
+    ids = [history.new_id(when) for when in (1, 2)]
+    history.save(tmp_path, a_record(ids[0], printed={}, metrics={"loss": ((0, 0.5),), "time": ((0, 1.5),)}))
+    other_time = {"loss": ((0, 0.5),), "time": ((0, 2.5),)}
+    same = a_record(ids[1], printed={}, metrics=other_time, outside_left_out=("/data was not looked at",))
+    assert history.compared(tmp_path, same) == {
+        "same_bits_as": ids[0], "same_tensors_in": (), "not_compared": ("/data was not looked at",),
+    }  # fmt: skip
+    deleted = history.compared(tmp_path, msgspec.structs.replace(same, deleted=("old.pt",)))
+    assert deleted == {"differs_from": ids[0], "differs_in": ("old.pt",)}
+    measured = history.compared(tmp_path, msgspec.structs.replace(same, metrics={"loss": ((0, 0.75),)}))
+    assert measured == {"differs_from": ids[0], "differs_in": ("metric loss",)}
+
+
 def test_printed_lines_are_results(tmp_path: Path) -> None:
     """Runs of equal files that print other numbers are not the same; other times are; a run without files counts."""
     ids = [history.new_id(when) for when in (1, 2, 3)]

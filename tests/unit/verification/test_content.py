@@ -751,6 +751,28 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
         {"runs/20261121-101500/w": "runs/⟨date⟩/w"},
         {"runs/20261121-101509/w": "runs/⟨date⟩/w"},
     ]
+    with_both = ["runs/20261121-101509/w", "runs/20261121-101500/w", "log"]
+    shifted = ["runs/20261121-101518/w", "runs/20261121-101509/w", "log"]
+    first, second = "runs/⟨date⟩/w (1)", "runs/⟨date⟩/w (2)"
+    assert common_names([(with_both, MASKS), (shifted, MASKS)]) == [
+        {"runs/20261121-101500/w": first, "runs/20261121-101509/w": second},
+        {"runs/20261121-101509/w": first, "runs/20261121-101518/w": second},
+    ]
+    assert common_names([(with_both, MASKS), ([*with_both], MASKS)]) == [{}, {}]
+    mixed = ["runs/20261121-101500/a", "runs/20261121-101500/b", "runs/20261121-101509/b"]
+    swapped = ["runs/20261121-101510/b", "runs/20261121-101519/a", "runs/20261121-101519/b"]
+    assert common_names([(mixed, MASKS), (swapped, MASKS)]) == [{}, {}]
+    uuids = [[f"runs/{number}a2b3c4d5/w" for number in numbers] for numbers in ("12", "34")]
+    assert common_names([(paths, MASKS) for paths in uuids]) == [{}, {}]
+    hydra = [
+        [f"outputs/2026-11-21/{time}/{name}" for time in times for name in "ab"]
+        for times in (("10-15-00", "10-15-09"), ("10-15-09", "10-15-18"))
+    ]
+    assert {*common_names([(paths, MASKS) for paths in hydra])[1].values()} == {
+        f"outputs/⟨date⟩/{name} ({number})" for name in "ab" for number in (1, 2)
+    }
+    drawn = ["w-1a2b3c4d.pt", "20261121-101500.log"]
+    assert common_names([(drawn, MASKS), ([drawn[0], "20261121-101501.log"], MASKS)])[0] == {drawn[1]: "⟨date⟩.log"}
     more = [*other, "runs/20261121-101510/w"]
     assert common_names([(one, MASKS), (more, MASKS)]) == [{}, {}]
     assert common_names([(one, MASKS), ([*other, "new"], MASKS)]) == [{}, {}]
@@ -804,6 +826,11 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
         ("time/total_timesteps", None),
         ("val_acc", None),
         ("date", None),
+        ("trip_duration", None),
+        ("predicted_throughput", None),
+        ("phone_memory", None),
+        ("gpu_0_memory", "memory"),
+        ("peak_gpu_mem", "memory"),
     ],
 )
 def test_names_of_measurements(name: str, kind: str | None) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import cProfile
+import io
 import json
 import marshal
+import pickle
 import sqlite3
 import struct
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +61,35 @@ def with_note(data: bytes, before: bytes, after: bytes) -> bytes:
 def with_pickled(data: bytes, before: float, after: float) -> bytes:
     """Put another number into a pickle, which has the first byte first."""
     return altered(data, struct.pack(">d", before), struct.pack(">d", after))
+
+
+def array_pickled(data: bytes) -> bytes:
+    """Write an array of bytes as NumPy pickles it."""
+    head = b"\x80\x04cnumpy._core.multiarray\n_reconstruct\n)R(K\x01K%c\x85cnumpy\ndtype\n\x8c\x02u1\x85R\x89"
+    return head % len(data) + b"C%c%b" % (len(data), data) + b"tb."
+
+
+def scalar_pickled(data: bytes) -> bytes:
+    """Write one number as NumPy pickles it."""
+    return b"\x80\x04cnumpy._core.multiarray\nscalar\n(cnumpy\ndtype\n\x8c\x02f8\x85RC%c%btR." % (len(data), data)
+
+
+def blob(data: bytes) -> bytes:
+    """Write a database with one value."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (a)")
+    connection.execute("INSERT INTO t VALUES (?)", (data,))
+    connection.commit()
+    return bytes(connection.serialize()) if sys.version_info >= (3, 11) else data
+
+
+def stored(data: bytes) -> bytes:
+    """Write a zip archive as PyTorch does, with numbers of a tensor."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("m/data.pkl", pickle.dumps(1))
+        archive.writestr("m/data/0", data)
+    return stream.getvalue()
 
 
 def numbered(data: bytes) -> bytes:
@@ -259,7 +292,42 @@ OTHER = {
     ),
     "a table of what remains": (b"iter\tRemaining\n0\t45\n", b"iter\tRemaining\n0\t46\n"),
     "a number of no process": (b'{"grouppid": 7}', b'{"grouppid": 8}'),
+    "the best of several trials": (b'{"best_trial_id": "resnet18"}', b'{"best_trial_id": "resnet50"}'),
+    "the best of several runs": (b'{"best": {"run_id": "adam-lr3"}}', b'{"best": {"run_id": "adam-lr4"}}'),
+    "the best of Ray's trials": (b'{"trial_id": "3f2a1_00003"}', b'{"trial_id": "3f2a1_00004"}'),
+    "a trial that was counted": (b'{"trial_id": "trial_07"}', b'{"trial_id": "trial_08"}'),
+    "an experiment by its number": (b'{"experiment_id": "fold12"}', b'{"experiment_id": "fold13"}'),
+    "a table with a negative duration": (b"id,fit_time\na,-1\n", b"id,fit_time\na,-2\n"),
+    "a table without a duration": (b"id,fit_time\na,nan\n", b"id,fit_time\na,1.5\n"),
+    "blanks at the end of a line": (b"hello\nworld\n", b"hello \nworld\n"),
+    "empty cells at the end of a line": (b"a\tb\n1\t\n", b"a\tb\n1\n"),
+    "the last line break": (b"a\nb", b"a\nb\n"),
+    "lines that end as those of old Macs": (b"a,b\r1,2\r3,4\r", b"a,b\r1,3\r3,4\r"),
+    "what was written over in a file": (b"step 1 loss 5\rstep 2 loss 4\n", b"step 1 loss 6\rstep 2 loss 4\n"),
+    "numbers of an array that are a text": (
+        array_pickled(bytes((32, 65, 13, 66, 32))),
+        array_pickled(bytes((32, 67, 13, 66, 9))),
+    ),
+    "numbers of an array that are a time": (array_pickled(b"took 1.5 s"), array_pickled(b"took 2.5 s")),
+    "a number of NumPy's that is a text": (scalar_pickled(b"took 1 s"), scalar_pickled(b"took 2 s")),
+    "bytes that are no text": (pickle.dumps([bytes((5, 13, 7, 8))]), pickle.dumps([bytes((6, 13, 7, 8, 8))])),
+    "large whole numbers": (pickle.dumps(1 << 64), pickle.dumps(10**16)),
+    "values of a database that are no text": (blob(bytes((5, 13, 7))), blob(bytes((6, 13, 7)))),
+    "a tensor's numbers in a zip archive": (stored(b"a\rb "), stored(b"c\rb")),
 }
+
+
+@pytest.mark.parametrize("data", [bytes((5, 13, 7, 8, 2, 32)), bytes(range(1, 100))])
+def test_small_numbers_byte_by_byte_are_no_text(data: bytes) -> None:
+    """Labels of classes from 1 on are a text in UTF-8, of which a terminal would lose some: they count as bytes."""
+    assert read(data, MASKS) is None
+
+
+def test_progress_bars_in_files_are_what_they_show_at_last() -> None:
+    """How often one is drawn depends on the clock; what has a time in it, and is written over, does not count."""
+    bar = b"1/2 [00:00<00:01, 1.2it/s, loss=3]\r2/2 [00:01<00:00, 1.2it/s, loss=4]  \n"
+    assert compared(bar, b"0/2 [00:00<?, ?it/s]\r" + bar).same
+    assert not compared(bar, bar.replace(b"loss=4", b"loss=5")).same
 
 
 @pytest.mark.parametrize("case", OTHER)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+import pickle
+
 import pytest
 
 from envbuild.verification.content import read
 from envbuild.verification.doubtful import by_midnight, doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
 from envbuild.verification.printed import Masks
+from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)
+
+
+def in_text(text: str, name: str) -> bool:
+    return doubtful_in(text, name, MASKS, MASKS.mask(text).text)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,19 @@ def test_digits(number: str, exact: bool) -> None:
         ("train_time", False),
         ("elapsed", False),
         ("loss", False),
+        ("[0].call_duration", True),
+        ("callDuration", True),
+        ("valve_throughput", True),
+        ("env_fps", False),
+        ("movie_runtime", True),
+        ("mean_fit_time", False),
+        ("std_score_time", False),
+        ("time_since_restore", False),
+        ("time_this_iter_s", False),
+        ("train_runtime", False),
+        ("p95_latency_ms", False),
+        ("step_duration", False),
+        ("datetime_complete", False),
     ],
 )
 def test_keys(name: str, doubtful: bool) -> None:
@@ -74,8 +95,8 @@ def test_keys(name: str, doubtful: bool) -> None:
 
 def test_dates_are_no_numbers() -> None:
     """What is about when the run was is a time for certain."""
-    assert not doubtful_in("saved at 1795247799.25", "line 1", MASKS)
-    assert doubtful_in("half-life 3.5123 s", "line 1", MASKS)
+    assert not in_text("saved at 1795247799.25", "line 1")
+    assert in_text("half-life 3.5123 s", "line 1")
 
 
 @pytest.mark.parametrize(
@@ -88,12 +109,20 @@ def test_dates_are_no_numbers() -> None:
         ("line 3", "next failure on 2026-11-24", True),
         ("line 3", "sunrise at 06:12:33", True),
         ("line 3", "saved at 06:12:33", False),
+        ("line 3", "3.5123 s", True),
+        ("line 3", "[3.5123s]", True),
+        ("line 3", "duration: 3.5123", True),
+        ("line 3", "  call_duration = 712.25", True),
+        ("line 3", "fit_time: 3.5123", False),
+        ("line 3", "elapsed = 3.5123", False),
+        ("line 3", "loss 1.0001 took 3.5123 s", False),
+        ("line 3", "duration 3.5123, loss 0.5", False),
         ("line 3", "2026-11-24 08:00:01,123 INFO epoch 3", False),
     ],
 )
 def test_dates_under_names(name: str, text: str, doubtful: bool) -> None:
     """A date or a time of day of something that was not done by the program."""
-    assert doubtful_in(text, name, MASKS) is doubtful
+    assert in_text(text, name) is doubtful
 
 
 def test_midnight() -> None:
@@ -110,10 +139,21 @@ def test_midnight() -> None:
         (b'{"time": 0.9}', {}),
         (b'{"elapsed": 0.92345}', {"elapsed": False}),
         (b'{"rss": 92345}', {}),
+        (b'{"due_date": 1795248000}', {"due_date": True}),
+        (b'{"created_at": 1795248000}', {"created_at": False}),
+        (b"id,call_duration\n1,712.25\n", {"call_duration": True}),
+        (b"id,call_duration\n" + b"".join(b"%d,%d\n" % (at, 70 + at) for at in range(8)), {"call_duration": True}),
+        (b"id,call_duration\n1,70\n2,71\n", {}),
+        (pickle.dumps({"due": datetime.datetime(2026, 11, 22)}), {"due": True}),
+        (pickle.dumps({"saved_at": datetime.datetime(2026, 11, 22)}), {"saved_at": False}),
         (b"half-life 3.5123 s\n", {"line 1": True}),
         (b"took 3.5123 s\n", {"line 1": False}),
         (b"i,time\n0,1.2345\n1,2.2345\n", {"time": True}),
         (b"a,fps\n0,1.2345\n", {"fps": False}),
+        (
+            PARQUET.replace(b"fit_seconds", b"_; duration"),
+            {"created": False, "[0].created_at": False, "[0]._; duration": True},
+        ),
     ],
 )
 def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:

@@ -131,6 +131,8 @@ SEEN = [
     ("peak accuracy 0.91", "peak accuracy 0.92"),
     ("checksum 1612345678", "checksum 1612345679"),
     ("checksum 0xdeadbeef12", "checksum 0xdeadbeef13"),
+    ("first other byte at 0x1f4", "first other byte at 0x1f5"),
+    ("pid=2.5", "pid=3.5"),
     ("best day 2021-03-04", "best day 2021-03-05"),
     ("seed 1795247763123456789012", "seed 1795247763123456789013"),
     ("ratio 1:10", "ratio 1:11"),
@@ -701,6 +703,26 @@ def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\0\1\r\2\0", b"\0\3\r\2\0"),
+        (b"abc\rde\1", b"abd\rde\1"),
+        (b"\1\x08", b"\1"),
+        (b"\1a\x1b[2Kb", b"\1b"),
+        (b"\1 ", b"\1"),
+        (b"\1ab\rcd\n", b"\1ef\rcd\n"),
+    ],
+)
+def test_binary_data_are_not_written_over(before: bytes, after: bytes) -> None:
+    """Control characters are bytes as all others where some are that no text has, however they come in pieces."""
+    assert digest(before).result() != digest(after).result()
+    assert first_difference("stdout", before, after, (MASKS, MASKS), ordered=True) is not None
+    for data in (before, after):
+        pieces = [data[at : at + 1] for at in range(len(data))]
+        assert digest(*pieces).result() == digest(data).result()
+
+
+@pytest.mark.parametrize(
     ("before", "after", "found"),
     [
         ("fold 2: 0.25 s", "fold 2: 0.31 s", True),
@@ -715,6 +737,9 @@ def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
         ("training time: 0.25 s", "training time: 0.31 s", False),
         ("10/10 - 1s 12ms/step", "10/10 - 1s 13ms/step", False),
         ("speed: 8.5 it/s", "speed: 8.6 it/s", False),
+        ("| a | duration |\n|---|---|\n| b | 3.25 |", "| a | duration |\n|---|---|\n| b | 3.75 |", True),
+        ("   id  duration\n0   1      3.25", "   id  duration\n0   1      3.75", True),
+        ("| a | fit_time |\n|---|---|\n| b | 3.25 |", "| a | fit_time |\n|---|---|\n| b | 3.75 |", False),
         ("at: 2026-11-21 05:16:03", "at: 2026-11-21 05:16:04", False),
     ],
 )

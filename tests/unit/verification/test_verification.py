@@ -18,7 +18,7 @@ from envbuild.difference.finding import Finding
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verify import Verification
-from envbuild.record.model import Folder, Options, Output, Record, Tensor
+from envbuild.record.model import Folder, Options, Output, Point, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
@@ -28,7 +28,7 @@ from envbuild.verification.calls import ISOLATED, OUT_OF_ORDER, PARTLY, SQL_TIME
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Evidence, Operation
-from envbuild.verification.judge import Channel, Ran, Verdict, judge
+from envbuild.verification.judge import Channel, Ran, Verdict, judge, metrics_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Masks, Printed
 from tests.support.divergences import diverged
@@ -161,6 +161,58 @@ def test_what_else_is_in_event_files_counts() -> None:
     assert judge([run(first, text), run(second, other)], 2).outcome == "different"
     unopened = judge([ran(first), ran(second)], 2)
     assert unopened.masked == (f"event files: {first.path}: all but scalars",)
+
+
+def test_all_numbers_of_event_files_count() -> None:
+    """A record has the first hundred metrics and every second value of very many: those that it lacks count too."""
+    first = output("logs/events.out.tfevents.1732160000.envbuild.8.0.v2", "1")
+    second = output("logs/events.out.tfevents.1732160009.envbuild.9.0.v2", "2")
+
+    def run(file: Output, data: bytes, *, ignored: bool = False, many: bool = True) -> Ran:
+        content = read(data, Masks(1732160000.0))
+        assert content is not None
+        metrics: dict[str, tuple[Point, ...]] = {f"m{at}": ((1, 0.5),) for at in range(100 if many else 3)}
+        found = ran(file, metrics=metrics | ({"loss": ((1, 0.5),)} if ignored else {}))
+        record = msgspec.structs.replace(found.record, metric_sources=dict.fromkeys(found.record.metrics, "logs"))
+        return replace(found, record=record, contents={file.path: content})
+
+    one, other = (framed(field(3, b"brain.Event:2")) + framed(numbers(last=each)) for each in (0.5, 0.75))
+    verdict = judge([run(first, one), run(second, other)], 2)
+    assert verdict.differs == ("metrics: w100, step 3: 0.5 → 0.75",)
+    assert judge([run(first, one), run(second, one)], 2).compared == ("100 metrics",)
+    # times by their names are none of them
+    assert judge([run(first, one), run(second, one + framed(numbers(1, tag=b"seconds", last=9.0)))], 2).differs == ()
+    # nor what a pattern leaves out, which is said
+    ignored = judge([run(first, one, ignored=True), run(second, other, ignored=True)], 2, ["metric:loss"])
+    assert (ignored.outcome, ignored.masked) == ("identical", ("metrics: loss, metrics beyond those of the record",))
+    # experiments are told of it where a record may lack some
+    assert "TensorBoard's numbers" in metrics_of(run(first, one), ())
+    assert "TensorBoard's numbers" not in metrics_of(run(first, one, many=False), ())
+
+
+def test_histograms_behind_very_many_numbers_count() -> None:
+    """How many numbers a file has does not decide whether all else in it is compared."""
+    first = output("logs/events.out.tfevents.1732160000.envbuild.8.0.v2", "1")
+    second = output("logs/events.out.tfevents.1732160009.envbuild.9.0.v2", "2")
+    head = framed(field(3, b"brain.Event:2")) + framed(numbers(20_100))
+
+    def run(file: Output, value: bytes) -> Ran:
+        content = read(head + framed(summary(field(5, value))), Masks(1732160000.0))
+        assert content is not None
+        return replace(ran(file), contents={file.path: content})
+
+    verdict = judge([run(first, b"bins"), run(second, b"bibs")], 2)
+    assert (verdict.outcome, verdict.differs) == ("different", ("TensorBoard's event files (a later value)",))
+
+
+def numbers(count: int = 101, tag: bytes = b"w%d", last: float = 0.5) -> bytes:
+    """Write an event of step 3 with so many numbers, the last of which may be another one."""
+    values = [0.5] * (count - 1) + [last]
+    names = [tag % at if b"%" in tag else tag for at in range(count)]
+    entries = (field(1, name) + b"\x15" + struct.pack("<f", value) for name, value in zip(names, values, strict=True))
+    found = b"".join(field(1, entry) for entry in entries)
+    size = bytes([len(found) & 127 | 128, len(found) >> 7 & 127 | 128, len(found) >> 14])
+    return field(2, 3) + b"\x2a" + size + found
 
 
 def field(number: int, value: int | bytes) -> bytes:
