@@ -44,7 +44,11 @@ def begin(process: Process) -> None:
     if "order" in wanted:
         from . import fix_order
 
-        fix_order.install()
+        fix_order.install(callers)
+    if "order" in wanted or "clock" in wanted:
+        from . import fix_loop
+
+        fix_loop.LoopTime(callers if "clock" in wanted else None).install()
     if "programs" in wanted:
         from . import fix_programs
 

@@ -1,24 +1,34 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
 Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
-waits for others would never end. Results that come as they are completed come in the order of their beginning:
-``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools,
-multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard library's own pools are
-left alone, as is what packages in C++ begin.
+waits for others would never end. A thread that waits for a queue is waited for no longer. Of several threads or
+processes that take from one queue, one at a time has something from it: the next gets its own when that one comes back
+for more, or has ended. Pools of ``multiprocessing`` have one worker. Results that come as they are completed come in
+the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``,
+``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard
+library's own pools are left alone, as is what packages in C++ begin.
+
+The lines that begin something concurrent are noted (fix.py).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
+from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
+
+    from .fix_callers import Callers
 
 _PATIENCE, _ALL = 3.0, 15.0
 """Seconds that one is waited for, and that waiting in vain may take in all."""
+_MOMENT = 0.002
+"""Seconds between two looks at a thread that is waited for."""
 _EARLY = "_envbuild_number"
 
 
@@ -41,12 +51,22 @@ class _Patience:
             self.left -= spent
 
 
-def install() -> None:
-    """Put tasks in order from now on; the modules are imported for that."""
-    from multiprocessing import pool, process
+_noted: Callable[[str, Any], Any] = lambda call, frame: None  # noqa: E731 - until ``install``
+"""Notes a line that begins something concurrent."""
 
+
+def install(callers: Callers | None = None) -> None:
+    """Put tasks in order from now on; the modules are imported for that. ``callers``: notes the lines."""
+    from multiprocessing import pool, process, queues
+
+    global _noted
+    if callers is not None:
+        found = callers
+        _noted = lambda call, frame: found.real("order", call, frame)  # noqa: E731
     _threads()
+    _queues()
     processes(process)
+    shared_queues(queues)
     _programs()
     _futures(_patience)
     pools(pool)
@@ -54,6 +74,10 @@ def install() -> None:
 
 
 _patience = _Patience()
+_waiting: set[int] = set()
+"""Threads that wait for a queue."""
+_turns: list[Any] = []
+"""References to what a process has that takes from a queue of several."""
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
@@ -69,13 +93,90 @@ def _threads() -> None:
     start = threading.Thread.start
 
     def started(thread: Any) -> None:
+        target = getattr(thread, "_target", None) or type(thread).run  # begun, it has none
         start(thread)
-        target = getattr(thread, "_target", None) or type(thread).run
-        if _of_program(target) and not thread.daemon:
-            _patience.wait(thread.join)
+        if _of_program(target):
+            _noted("threading.Thread.start", sys._getframe(1))
+            _patience.wait(lambda seconds: _until_idle(thread, seconds))
 
     threads: Any = threading.Thread
     threads.start = started
+
+
+def _until_idle(thread: Any, seconds: float) -> None:
+    """Wait until a thread has ended or waits for a queue."""
+    ends = _patience.monotonic() + seconds
+    while thread.is_alive() and thread.ident not in _waiting and _patience.monotonic() < ends:
+        thread.join(_MOMENT)
+
+
+def _queues() -> None:
+    """Give what is in a queue to the thread that took from it first, as long as it lives; the main thread apart."""
+    import queue
+    import threading
+
+    kind: Any = queue.Queue
+    take = kind.get
+    main = get_ident()
+
+    def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        me = get_ident()
+        if me == main:
+            return take(self, block, timeout)
+        _waiting.add(me)
+        try:
+            taken = self.__dict__.setdefault("_envbuild_taken", [threading.current_thread(), 0])
+            if taken[0].ident != me:
+                _until_left(taken)
+                taken[0] = threading.current_thread()
+            taken[1] += 1
+            return take(self, block, timeout)
+        finally:
+            _waiting.discard(me)
+
+    kind.get = got
+
+
+def _until_left(taken: list[Any]) -> None:
+    """Wait until the thread that takes from a queue has ended, or does nothing for as long as patience has."""
+    while taken[0].is_alive():
+        seen, holder = taken[1], taken[0]
+
+        def moves(seconds: float, holder: Any = holder) -> None:
+            ends = _patience.monotonic() + seconds
+            while holder.is_alive() and taken[1] == seen and _patience.monotonic() < ends:
+                holder.join(_MOMENT)
+                if holder.ident in _waiting:
+                    ends = _patience.monotonic() + seconds
+
+        _patience.wait(moves)
+        if taken[0] is not holder or taken[1] == seen:
+            return
+
+
+def shared_queues(module: Any) -> None:
+    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``."""
+    from multiprocessing import process, util
+    from weakref import ref
+
+    kind: Any = module.Queue
+    made, take = kind.__init__, kind.get
+    held: set[int] = set()
+
+    def begun(self: Any, maxsize: int = 0, *, ctx: Any) -> None:
+        made(self, maxsize, ctx=ctx)
+        self._envbuild_turn = ctx.Semaphore(1)
+        _turns.append(ref(self._envbuild_turn))
+
+    def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        turn = self.__dict__.get("_envbuild_turn")  # one that was sent to a new interpreter has none
+        if turn is not None and process.parent_process() is not None and id(turn) not in held:
+            turn.acquire(True, _ALL)
+            held.add(id(turn))
+            util.Finalize(None, turn.release, exitpriority=1000)
+        return take(self, block, timeout)
+
+    kind.__init__, kind.get = begun, got
 
 
 def processes(module: Any) -> None:
@@ -83,11 +184,22 @@ def processes(module: Any) -> None:
     begin = module.BaseProcess.start
 
     def begun(child: Any) -> None:
+        target = getattr(child, "_target", None) or type(child).run  # begun, it has none
         begin(child)
-        if _of_program(getattr(child, "_target", None) or type(child).run) and not child.daemon:
-            _patience.wait(child.join)
+        if _of_program(target):
+            _noted("multiprocessing.Process.start", sys._getframe(1))
+            _patience.wait(lambda seconds: _until_turn(child, seconds))
 
     module.BaseProcess.start = begun
+
+
+def _until_turn(child: Any, seconds: float) -> None:
+    """Wait until a process has ended, or it or another one has a queue for itself."""
+    ends = _patience.monotonic() + seconds
+    while child.is_alive() and _patience.monotonic() < ends:
+        child.join(_MOMENT)
+        if any(turn is not None and turn._semlock._is_zero() for turn in [each() for each in _turns]):
+            return
 
 
 def _programs() -> None:
@@ -98,6 +210,7 @@ def _programs() -> None:
 
     def begun(program: Any, *arguments: Any, **options: Any) -> None:
         begin(program, *arguments, **options)
+        _noted("subprocess.Popen", sys._getframe(1))
         if options.get("stdin") != subprocess.PIPE:
             _patience.wait(lambda seconds: _ended(program, seconds))
 
@@ -160,6 +273,7 @@ def _futures(patience: _Patience) -> None:
 def _one_by_one(submit: Any, patience: _Patience, ended: Any) -> Any:
     def submitted(*arguments: Any, **options: Any) -> Any:
         future = submit(*arguments, **options)
+        _noted("concurrent.futures.Executor.submit", sys._getframe(1))
         patience.wait(ended(future))
         return future
 
@@ -170,14 +284,18 @@ def pools(module: Any) -> None:
     """Have results come in the order of their tasks; ``module`` is ``multiprocessing.pool``, or a copy of it."""
     pool = module.Pool
     pool.imap_unordered = pool.imap
-    apply = pool.apply_async
+    apply, made = pool.apply_async, pool.__init__
+
+    def begun(self: Any, processes: Any = None, *arguments: Any, **options: Any) -> None:
+        _noted("multiprocessing.Pool", sys._getframe(1))
+        made(self, 1, *arguments, **options)
 
     def applied(*arguments: Any, **options: Any) -> Any:
         result = apply(*arguments, **options)
         _patience.wait(result.wait)
         return result
 
-    pool.apply_async = applied
+    pool.__init__, pool.apply_async = begun, applied
 
 
 def _asyncio() -> None:
