@@ -192,7 +192,8 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
         return "proven" if "time" in row["call"] else ""
     # A file may be read by a program that is no Python, which no experiment reaches.
-    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and row["call"][0] != "/" else ""
+    beyond = row["call"][0] == "/" or row.get("beyond")
+    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and not beyond else ""
 
 
 def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:

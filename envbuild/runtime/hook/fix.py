@@ -57,14 +57,21 @@ def begin(process: Process) -> None:
         from . import fix_figures
 
         fix_figures.Figures(callers, wanted["figures"]).install()
+    entropy, clock = None, None
     if "entropy" in wanted:
         from . import fix_entropy
 
-        fix_entropy.Entropy(process, callers, wanted["entropy"]).install()
+        entropy = fix_entropy.Entropy(process, callers, wanted["entropy"])
+        entropy.install()
     if "clock" in wanted:
         from . import fix_clock
 
-        fix_clock.Clock(callers, wanted["clock"]).install()
+        clock = fix_clock.Clock(callers, wanted["clock"])
+        clock.install()
+    if entropy is not None or clock is not None:
+        from . import fix_native
+
+        process.guarded("fix_native", fix_native.Native(callers, clock, entropy).install, vital=False)
     if "addresses" in wanted:  # last: what the others made is in memory already
         from . import fix_addresses
 
