@@ -173,6 +173,9 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
         left = tuple(each for each in refuted if each not in fixed)
         found = replace(evidence, proven=tuple(fixed), refuted=left)
         found = _with_culprits(laboratory, found, runs, plain.luck)
+        if "order" in found.proven:
+            places = dict.fromkeys(each.place for each in _asked(runs[0].record, ("order",)))
+            found = replace(found, places=tuple(places))
         if not found.proven:
             refuted.extend(fixed)
             return None

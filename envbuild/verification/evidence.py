@@ -71,6 +71,7 @@ class Evidence:
         culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
         cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
         programs: lines that start programs whose output differed though they were given the same.
+        places: lines, as in ``Culprit``, that begin what runs concurrently, where its order is proven.
     """
 
     a: Record
@@ -88,3 +89,4 @@ class Evidence:
     culprits: Sequence[Culprit] = ()
     cleared: Sequence[str] = ()
     programs: Sequence[Culprit] = ()
+    places: Sequence[str] = ()

@@ -11,7 +11,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.calls import calls
 from envbuild.verification.evidence import SHOWN, Evidence
-from envbuild.verification.routes import of_project, route_between
+from envbuild.verification.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
 """A proven cause below this weight stands after others of its suspect: it is a weak one, such as a printed time."""
@@ -118,12 +118,14 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_things(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what is proven though no line is known."""
+    """Yield what is proven though no line is known for certain."""
     for name in evidence.proven:
+        lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
             weight=PROVEN,
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
+            where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
         )
 

@@ -30,6 +30,10 @@ _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
+_WITHIN = 34
+"""Weight of a limit of time that is known and shorter than the runs."""
+_NOT_IN_ORDER = 15
+"""What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
@@ -85,7 +89,7 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
 def of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
     found: dict[tuple[str, Use, str], list[str]] = {}
-    tight = set[tuple[str, Use, str]]()
+    tight = dict[tuple[str, Use, str], int]()
     alone = len(evidence.sources or {}) == 1
     rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
     for path, call, row in _known_calls(evidence):
@@ -99,8 +103,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         ):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
-            if call.name == TIMEOUT and call.seconds is not None and call.seconds <= _SHORT:
-                tight.add(key)
+            if call.name == TIMEOUT and call.seconds is not None:
+                tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
             )
@@ -114,7 +118,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
         called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
-        weight = _TIGHT if (name, use, shown) in tight else weight
+        weight = tight.get((name, use, shown), weight)
+        weight -= _NOT_IN_ORDER * ("order" in evidence.refuted and row.get("fixed") == "order" and not shown)
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
