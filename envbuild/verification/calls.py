@@ -35,6 +35,8 @@ _LIMITS = {
 """Which argument is a limit of time, in seconds."""
 _WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "get": 1, "acquire": 1}
 """Which argument of a method, not by name, is a limit of time if it is a number."""
+_LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
+"""Names of arguments that are limits of time."""
 _CONTEXTS = frozenset(("multiprocessing.get_context", "multiprocessing.Manager"))
 """What they return has functions and classes of ``multiprocessing``."""
 _ATTRIBUTE = re.compile(r"st_|authkey\Z")
@@ -232,7 +234,12 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
 
 def _limits(node: ast.Call) -> Iterator[ast.expr]:
     """Yield what a call is given as a limit of time: by its name, or as a number where methods that wait have it."""
-    yield from (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value))
+    for word in node.keywords:
+        if _LIMITED.match(word.arg or "") and not _is_none(word.value):
+            yield word.value
+        elif word.arg == "options" and isinstance(word.value, ast.Dict):  # of SciPy's solvers
+            pairs = zip(word.value.keys, word.value.values, strict=True)
+            yield from (value for key, value in pairs if _LIMITED.match(str(getattr(key, "value", ""))))
     at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
     if at is not None and len(node.args) == at + 1 and _seconds(node.args[at:]) is not None:
         yield node.args[at]

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _PATIENCE, _ALL = 3.0, 15.0
 """Seconds that one is waited for, and that waiting in vain may take in all."""
-_MOMENT = 0.002
-"""Seconds between two looks at a thread that is waited for."""
+_MOMENT, _SOON = 0.002, 0.1
+"""Seconds between two looks at one that is waited for; in which a thread that has done its task is ready for more."""
+_sleep = time.sleep
 _EARLY = "_envbuild_number"
 
 
@@ -215,10 +216,15 @@ def _programs() -> None:
             _patience.wait(lambda seconds: _ended(program, seconds))
 
     def _ended(program: Any, seconds: float) -> None:
+        """Wait for the end, and leave what there is to know of it to the program: it may ask ``os.wait``."""
+        ends = _patience.monotonic() + seconds
         try:
-            program.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
+            while _patience.monotonic() < ends:
+                if os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                    return
+                _sleep(_MOMENT)
+        except ChildProcessError:
+            return
 
     programs: Any = subprocess.Popen
     programs.__init__ = begun
@@ -271,10 +277,15 @@ def _futures(patience: _Patience) -> None:
 
 
 def _one_by_one(submit: Any, patience: _Patience, ended: Any) -> Any:
-    def submitted(*arguments: Any, **options: Any) -> Any:
-        future = submit(*arguments, **options)
+    def submitted(executor: Any, *arguments: Any, **options: Any) -> Any:
+        future = submit(executor, *arguments, **options)
         _noted("concurrent.futures.Executor.submit", sys._getframe(1))
         patience.wait(ended(future))
+        idle = getattr(executor, "_idle_semaphore", None)
+        ends = patience.monotonic() + _SOON
+        # The thread that was at work takes the next task too, and no new one is begun for it.
+        while idle is not None and future.done() and idle._value < 1 and patience.monotonic() < ends:
+            _sleep(_MOMENT / 10)
         return future
 
     return submitted
