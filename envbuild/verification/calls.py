@@ -183,17 +183,7 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         for limit in _limits(node):
             if not uses.is_tried_again(node):
                 yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
-        if any(word.arg == "callback" and not _is_none(word.value) for word in node.keywords) and name.endswith("_async"):
-            yield Call(name=CALLBACK, line=node.lineno)
-        if name == ".acquire" and (
-            any(word.arg == "blocking" and _is_false(word.value) for word in node.keywords)
-            or any(map(_is_false, node.args[:1]))
-        ):
-            yield Call(name=WITHOUT_WAITING, line=node.lineno)
-        if any(isinstance(word.value, ast.Constant) and word.value.value == UNORDERED for word in node.keywords):
-            yield Call(name=UNORDERED, line=node.lineno)
-        if any(word.arg == "in_order" and _is_false(word.value) for word in node.keywords):
-            yield Call(name=OUT_OF_ORDER, line=node.lineno)
+        yield from (Call(name=each, line=node.lineno) for each in _by_arguments(node, name))
         if _writes_partly(node, name):
             yield Call(name=PARTLY, line=node.lineno)
         ordered = ordered or name in _HARMLESS
@@ -232,6 +222,19 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             yield from _given_as_text(node, name)
 
 
+def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
+    """Yield what an argument makes of a call: results as they come, a lock only if it is free."""
+    given = {word.arg: word.value for word in node.keywords}
+    if any(getattr(value, "value", None) == UNORDERED for value in given.values()):
+        yield UNORDERED
+    if _is_false(given.get("in_order", node)):
+        yield OUT_OF_ORDER
+    if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
+        yield CALLBACK
+    if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
+        yield WITHOUT_WAITING
+
+
 def _limits(node: ast.Call) -> Iterator[ast.expr]:
     """Yield what a call is given as a limit of time: by its name, or as a number where methods that wait have it."""
     for word in node.keywords:
@@ -241,7 +244,9 @@ def _limits(node: ast.Call) -> Iterator[ast.expr]:
             pairs = zip(word.value.keys, word.value.values, strict=True)
             yield from (value for key, value in pairs if _LIMITED.match(str(getattr(key, "value", ""))))
     at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
-    if at is not None and len(node.args) == at + 1 and _seconds(node.args[at:]) is not None:
+    if at is None or len(node.args) != at + 1 or _seconds(node.args[at:]) is None:
+        return
+    if not at or isinstance(getattr(node.args[0], "value", None), bool):  # no key of a dictionary
         yield node.args[at]
 
 

@@ -30,7 +30,7 @@ _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
-_WITHIN = 34
+_WITHIN = 33
 """Weight of a limit of time that is known and shorter than the runs."""
 _NOT_IN_ORDER = 15
 """What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""

@@ -74,7 +74,7 @@ class LoopTime:
     def _noted(self, original: Any) -> Callable[..., Any]:
         def scheduled(loop: Any, *arguments: Any, **options: Any) -> Any:
             frame = sys._getframe(1)
-            if frame.f_code is not original.__code__ and not str(frame.f_code.co_name).startswith("call_"):
+            if not frame.f_code.co_name.startswith("call_"):  # call_later calls call_at
                 self._asked(f"asyncio loop.{original.__name__}", frame)
             return original(loop, *arguments, **options)
 

@@ -50,7 +50,9 @@ class Native:
     def __init__(self, callers: Callers, clock: Clock | None, entropy: Entropy | None) -> None:
         import ctypes
 
-        self.callers, self.clock, self.entropy = callers, clock, entropy
+        self.callers = callers
+        self.clock: Any = clock
+        self.entropy: Any = entropy
         self.ctypes, self.libc = ctypes, ctypes.CDLL(None)
         self._files: dict[int, str] = {}
         self._before: list[tuple[int, bytes]] = []
@@ -132,9 +134,7 @@ class Native:
     def _asked(self, suspect: str, call: str, caller: int) -> bool:
         """Note who asks, and return whether it gets what is real. ``caller``: an address in its code."""
         file = self._file(caller)
-        return any(part in file for part in _PASSING) or self.callers.real(
-            suspect, call, sys._getframe(1).f_back
-        )
+        return any(part in file for part in _PASSING) or self.callers.real(suspect, call, sys._getframe(1).f_back)
 
     def _file(self, address: int) -> str:
         """Return the file that code was loaded from."""
@@ -143,9 +143,8 @@ class Native:
         return self._files[address]
 
     def _now(self) -> int:
-        assert self.clock is not None
         self.clock.now += self.clock.tick
-        return self.clock.now
+        return int(self.clock.now)
 
     def _put(self, address: int, *words: int) -> None:
         self.ctypes.memmove(address, b"".join(word.to_bytes(8, "little") for word in words), 8 * len(words))
@@ -181,9 +180,8 @@ class Native:
         return seconds
 
     def _bytes(self, size: int, call: str, caller: int) -> bytes:
-        assert self.entropy is not None
-        fixed = self.entropy.bytes(size)
-        return self.entropy.system(size) if self._asked("entropy", call, caller) else fixed
+        fixed: bytes = self.entropy.bytes(size)
+        return bytes(self.entropy.system(size)) if self._asked("entropy", call, caller) else fixed
 
     def _random(self, address: int, size: int, _: int, caller: int) -> int:
         self.ctypes.memmove(address, self._bytes(size, "getrandom of the C library", caller), size)

@@ -143,7 +143,7 @@ def _until_left(taken: list[Any]) -> None:
     while taken[0].is_alive():
         seen, holder = taken[1], taken[0]
 
-        def moves(seconds: float, holder: Any = holder) -> None:
+        def moves(seconds: float, holder: Any = holder, seen: int = seen) -> None:
             ends = _patience.monotonic() + seconds
             while holder.is_alive() and taken[1] == seen and _patience.monotonic() < ends:
                 holder.join(_MOMENT)
