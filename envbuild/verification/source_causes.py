@@ -47,7 +47,8 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     """Return what experiments may prove, the likeliest first: suspects that the sources call."""
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
-        if row.get("fixed") in SUSPECTS and not row.get("weak") and call.use not in ("waited", "unused"):
+        counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
+        if row.get("fixed") in SUSPECTS and counts:
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])

@@ -29,7 +29,8 @@ class LoopTime:
     """The time of all loops of a process, in seconds.
 
     Args:
-        callers: notes who asks; None if lines do not matter.
+        callers: notes who asks for a time; None if the program is to get the machine's where it asks for the time
+            itself, so that only the order of tasks is another one.
         tick: seconds at each question.
     """
 
@@ -44,7 +45,6 @@ class LoopTime:
 
         base: Any = base_events.BaseEventLoop
         selecting: Any = selector_events.BaseSelectorEventLoop
-        library = base_events.__name__.partition(".")[0]
         made = selecting.__init__
 
         def begun(loop: Any, *arguments: Any, **options: Any) -> None:
@@ -53,7 +53,9 @@ class LoopTime:
 
         def now(loop: Any) -> float:
             frame = sys._getframe(1)
-            if str(frame.f_globals.get("__name__")).partition(".")[0] != library:
+            if _outside(frame):
+                if self.callers is None:
+                    return _monotonic()
                 self._asked("asyncio loop.time", frame)
             return self.read()
 
@@ -72,17 +74,24 @@ class LoopTime:
         return self.now
 
     def _noted(self, original: Any) -> Callable[..., Any]:
-        def scheduled(loop: Any, *arguments: Any, **options: Any) -> Any:
+        def scheduled(loop: Any, when: float, *arguments: Any, **options: Any) -> Any:
             frame = sys._getframe(1)
             if not frame.f_code.co_name.startswith("call_"):  # call_later calls call_at
                 self._asked(f"asyncio loop.{original.__name__}", frame)
-            return original(loop, *arguments, **options)
+            if self.callers is None and original.__name__ == "call_at" and _outside(frame):
+                when += self.now - _monotonic()
+            return original(loop, when, *arguments, **options)
 
         return scheduled
 
     def _asked(self, call: str, frame: Any) -> None:
         if self.callers is not None and self.callers.real("clock", call, frame) and self.real is None:
             self.real = _monotonic()
+
+
+def _outside(frame: Any) -> bool:
+    """Whether a frame is not asyncio's."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] != "asyncio"
 
 
 class _Selector:

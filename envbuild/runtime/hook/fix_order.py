@@ -77,6 +77,7 @@ def install(callers: Callers | None = None) -> None:
 _patience = _Patience()
 _waiting: set[int] = set()
 """Threads that wait for a queue."""
+_kept: list[Any] = []
 _turns: list[Any] = []
 """References to what a process has that takes from a queue of several."""
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -212,6 +213,7 @@ def _programs() -> None:
     def begun(program: Any, *arguments: Any, **options: Any) -> None:
         begin(program, *arguments, **options)
         _noted("subprocess.Popen", sys._getframe(1))
+        _kept.append(program)  # one that nobody holds asks for the end of its child when it goes
         if options.get("stdin") != subprocess.PIPE:
             _patience.wait(lambda seconds: _ended(program, seconds))
 

@@ -205,6 +205,26 @@ def test_the_time_of_an_event_loop_goes_on_by_rounds_and_waits() -> None:
 
 
 @pytest.mark.subprocess
+def test_a_program_gets_the_machines_time_where_only_the_order_is_fixed() -> None:
+    """Timers that it sets by that time come when they are due."""
+    real, waited = _found(
+        "fix_loop",
+        "import asyncio, time\n"
+        "fix_loop.LoopTime(None).install()\n"
+        "async def main():\n"
+        "    loop, done = asyncio.get_running_loop(), asyncio.Event()\n"
+        "    real = abs(loop.time() - time.monotonic())\n"
+        "    loop.call_at(loop.time() + 3600, done.set)\n"
+        "    begin = time.monotonic()\n"
+        "    await done.wait()\n"
+        "    return real, time.monotonic() - begin\n"
+        "print(json.dumps(asyncio.run(main())))\n",
+    )
+    assert real < 60
+    assert waited < 60
+
+
+@pytest.mark.subprocess
 def test_a_line_with_the_real_time_has_the_loop_follow_it() -> None:
     """From there on rounds take as long as they do."""
     taken = _found(
