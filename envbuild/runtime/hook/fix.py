@@ -45,10 +45,6 @@ def begin(process: Process) -> None:
         from . import fix_order
 
         fix_order.install(callers)
-    if "order" in wanted or "clock" in wanted:
-        from . import fix_loop
-
-        fix_loop.LoopTime(callers if "clock" in wanted else None).install()
     if "programs" in wanted:
         from . import fix_programs
 
@@ -68,6 +64,10 @@ def begin(process: Process) -> None:
 
         clock = fix_clock.Clock(callers, wanted["clock"])
         clock.install()
+    if "order" in wanted or clock is not None:  # asyncio imports logging, which remembers when that was
+        from . import fix_loop
+
+        fix_loop.LoopTime(callers if clock is not None else None).install()
     if entropy is not None or clock is not None:
         from . import fix_native
 

@@ -1,12 +1,12 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
 Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
-waits for others would never end. A thread that waits for a queue is waited for no longer. Of several threads or
-processes that take from one queue, one at a time has something from it: the next gets its own when that one comes back
-for more, or has ended. Pools of ``multiprocessing`` have one worker. Results that come as they are completed come in
-the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``,
-``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard
-library's own pools are left alone, as is what packages in C++ begin.
+waits for others would never end; threads and processes that end with the program (``daemon``) only if they are the
+project's own. One that waits for a queue is waited for no longer. Of several threads or processes that take from one
+queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that come as they
+are completed come in the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``,
+``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``. Threads and
+processes of the standard library's own pools are left alone, as is what packages in C++ begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """
@@ -20,7 +20,7 @@ from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from .fix_callers import Callers
@@ -52,18 +52,16 @@ class _Patience:
             self.left -= spent
 
 
-_noted: Callable[[str, Any], Any] = lambda call, frame: None  # noqa: E731 - until ``install``
-"""Notes a line that begins something concurrent."""
+_callers: Callers | None = None
+"""Notes lines that begin something concurrent, and knows the project's."""
 
 
 def install(callers: Callers | None = None) -> None:
     """Put tasks in order from now on; the modules are imported for that. ``callers``: notes the lines."""
     from multiprocessing import pool, process, queues
 
-    global _noted
-    if callers is not None:
-        found = callers
-        _noted = lambda call, frame: found.real("order", call, frame)  # noqa: E731
+    global _callers
+    _callers = callers
     _threads()
     _queues()
     processes(process)
@@ -78,15 +76,25 @@ _patience = _Patience()
 _waiting: set[int] = set()
 """Threads that wait for a queue."""
 _kept: list[Any] = []
+"""Programs that were begun."""
 _turns: list[Any] = []
 """References to what a process has that takes from a queue of several."""
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
-def _of_program(target: Any) -> bool:
+def _noted(call: str, frame: Any) -> None:
+    if _callers is not None:
+        _callers.real("order", call, frame)
+
+
+def _is_waited_for(task: Any, *, daemon: bool) -> bool:
+    """Whether a thread or process is the program's, by what it is to do, which it has until it is begun."""
+    target = getattr(task, "_target", None) or type(task).run
     code = getattr(getattr(target, "__func__", target), "__code__", None)
-    file = code.co_filename if code is not None else ""
-    return bool(file) and ("-packages" in file or not file.startswith((_LIBRARY, "<frozen")))
+    if code is None or (daemon and not (_callers is None or _callers.is_project(code))):
+        return False
+    file = code.co_filename
+    return "-packages" in file or not file.startswith((_LIBRARY, "<frozen"))
 
 
 def _threads() -> None:
@@ -95,9 +103,9 @@ def _threads() -> None:
     start = threading.Thread.start
 
     def started(thread: Any) -> None:
-        target = getattr(thread, "_target", None) or type(thread).run  # begun, it has none
+        waited_for = _is_waited_for(thread, daemon=thread.daemon)
         start(thread)
-        if _of_program(target):
+        if waited_for:
             _noted("threading.Thread.start", sys._getframe(1))
             _patience.wait(lambda seconds: _until_idle(thread, seconds))
 
@@ -186,9 +194,9 @@ def processes(module: Any) -> None:
     begin = module.BaseProcess.start
 
     def begun(child: Any) -> None:
-        target = getattr(child, "_target", None) or type(child).run  # begun, it has none
+        waited_for = _is_waited_for(child, daemon=bool(child.daemon))
         begin(child)
-        if _of_program(target):
+        if waited_for:
             _noted("multiprocessing.Process.start", sys._getframe(1))
             _patience.wait(lambda seconds: _until_turn(child, seconds))
 
