@@ -4,8 +4,8 @@ The first bytes of ``clock_gettime``, ``gettimeofday``, ``time``, ``timespec_get
 ``arc4random`` family and of C++'s ``std::random_device`` are replaced by a jump into Python, which returns what
 ``fix_clock`` and ``fix_entropy`` return, and notes the line of the program that runs. So packages in C, SQLite's
 ``'now'``, ``ctypes`` and PyTorch's ``torch.seed()`` are reached. The interpreter and the C library themselves keep what
-is real, as they wait by it; so do extension modules of the standard library and packages that wait by the date. Of
-clocks, only the date is replaced, but for a call through ``ctypes``. Not reached are programs that ask the kernel
+is real, as they wait by it; extension modules of the standard library and packages that wait by the date keep the real
+time. Of clocks, only the date is replaced, but for a call through ``ctypes``. Not reached are programs that ask the kernel
 themselves, and the CPU's own numbers (``rdrand``). x86-64 alone.
 """
 
@@ -30,7 +30,7 @@ _CLOCK, _DAY, _TIME, _RANDOM = 228, 96, 201, 318
 """Numbers of system calls (arch/x86/entry/syscalls/syscall_64.tbl)."""
 _RETURN = 0xFFFFFFFF
 _PASSING = ("/lib-dynload/", "/tensorflow/", "/jaxlib/", "/grpc/", "/libgomp", "/libpthread", "/ld-linux")
-"""Parts of paths of libraries that get what is real."""
+"""Parts of paths of libraries that get the real time."""
 _THROUGH = "/libffi"
 _PAGE = 4096
 _READ, _WRITE, _EXECUTE = 1, 2, 4
@@ -133,8 +133,8 @@ class Native:
 
     def _asked(self, suspect: str, call: str, caller: int) -> bool:
         """Note who asks, and return whether it gets what is real. ``caller``: an address in its code."""
-        file = self._file(caller)
-        return any(part in file for part in _PASSING) or self.callers.real(suspect, call, sys._getframe(1).f_back)
+        waits = suspect == "clock" and any(part in self._file(caller) for part in _PASSING)
+        return waits or self.callers.real(suspect, call, sys._getframe(1).f_back)
 
     def _file(self, address: int) -> str:
         """Return the file that code was loaded from."""
