@@ -2,11 +2,11 @@
 
 The first bytes of ``clock_gettime``, ``gettimeofday``, ``time``, ``timespec_get``, ``getrandom``, ``getentropy``, the
 ``arc4random`` family and of C++'s ``std::random_device`` are replaced by a jump into Python, which returns what
-``fix_clock`` and ``fix_entropy`` return, and notes the line of the program that runs. So packages in C, SQLite's
-``'now'``, ``ctypes`` and PyTorch's ``torch.seed()`` are reached. The interpreter and the C library themselves keep what
-is real, as they wait by it; extension modules of the standard library and packages that wait by the date keep the real
-time. Of clocks, only the date is replaced, but for a call through ``ctypes``. Not reached are programs that ask the kernel
-themselves, and the CPU's own numbers (``rdrand``). x86-64 alone.
+``fix_clock`` and ``fix_entropy`` return, and notes the line of the program that runs. So packages in C and C++,
+SQLite's ``'now'`` and ``ctypes`` are reached. The interpreter and the C library themselves keep what is real, as they
+wait by it; extension modules of the standard library and packages that wait by the date keep the real time. Of clocks,
+only the date is replaced, but for a call through ``ctypes``. Not reached are programs that ask the kernel themselves,
+``/dev/urandom`` opened by C (``torch.seed()``), and the CPU's own numbers (``rdrand``). x86-64 alone.
 """
 
 from __future__ import annotations
