@@ -13,6 +13,7 @@ from envbuild.verification.uses import Use, Uses
 SET = "set.__iter__"
 TIMEOUT = "timeout="
 CALLBACK = "callback="
+FINALIZER = "__del__"
 WITHOUT_WAITING = "blocking=False"
 UNORDERED = "generator_unordered"
 PARTLY = "where="
@@ -213,6 +214,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
             if time is not None:
                 yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
+        elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
+            yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in _STARTING:

@@ -11,8 +11,10 @@ from envbuild.record.model import Record
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.lines import TextDifference
 
-SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory")
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "collection")
 """What experiments can fix (``runtime/hook/fix.py``)."""
+ON_DEMAND = frozenset(("collection",))
+"""Suspects that are tried only where the sources call for them."""
 UNWRITTEN = "a tensor that nothing was written to"
 """The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
 SHOWN = 3

@@ -286,3 +286,26 @@ def test_lines_that_ask_through_c_code_are_noted() -> None:
     )
     assert calls == [["time of the C library", 13], ["time of the C library", 14]]
     assert real > 1_790_000_000
+
+
+@pytest.mark.subprocess
+def test_garbage_is_collected_only_where_the_program_asks_for_it() -> None:
+    """So that weak references show the same in each run, whoever else makes objects."""
+    alive = _found(
+        "fix",
+        "import weakref\n"
+        "os.environ[fix.VARIABLE] = 'collection'\n"
+        "fix.begin(types.SimpleNamespace(observer=types.SimpleNamespace(within=lambda path: False)))\n"
+        "import gc\n"
+        "gc.enable()\n"
+        "class Node:\n"
+        "    def __init__(self):\n"
+        "        self.me = self\n"
+        "alive = weakref.WeakSet()\n"
+        "for _ in range(5000):\n"
+        "    alive.add(Node())\n"
+        "found = [len(alive)]\n"
+        "gc.collect()\n"
+        "print(json.dumps([*found, len(alive)]))\n",
+    )
+    assert alive == [5000, 0]
