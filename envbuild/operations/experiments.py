@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
-from envbuild.verification.evidence import SUSPECTS, Culprit, Evidence
+from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Culprit, Evidence
 from envbuild.verification.odds import MOST, Luck, luck_of
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
     from envbuild.verification.source_causes import suspects
 
     wanted = suspects(evidence)
-    others = tuple(each for each in SUSPECTS if each not in wanted)
+    others = tuple(each for each in SUSPECTS if each not in wanted and each not in ON_DEMAND)
     refuted: list[str] = []
 
     def tried(fixed: Sequence[str], pair: list[Ran]) -> Evidence | None:
@@ -173,6 +173,9 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
         left = tuple(each for each in refuted if each not in fixed)
         found = replace(evidence, proven=tuple(fixed), refuted=left)
         found = _with_culprits(laboratory, found, runs, plain.luck)
+        if "order" in found.proven:
+            places = dict.fromkeys(each.place for each in _asked(runs[0].record, ("order",)))
+            found = replace(found, places=tuple(places))
         if not found.proven:
             refuted.extend(fixed)
             return None

@@ -111,9 +111,8 @@ class Laboratory:
         return [len(group) for group in judge(runs, len(runs), self.session.ignore).groups] if runs else []
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
-        inside = [each for each in fixed if each != "memory"]
         # With nothing fixed the record has what other programs gave back.
-        variables = {"ENVBUILD_FIX": f"{','.join(inside) if fixed else 'programs'}@{self.limit}"}
+        variables = {"ENVBUILD_FIX": f"{','.join(fixed) if fixed else 'programs'}@{self.limit}"}
         return variables | (_FILLED if "memory" in fixed else {})
 
     def _runs(

@@ -12,6 +12,9 @@ from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
 TIMEOUT = "timeout="
+CALLBACK = "callback="
+FINALIZER = "__del__"
+WITHOUT_WAITING = "blocking=False"
 UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
@@ -31,6 +34,12 @@ _LIMITS = {
     "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
 }  # fmt: skip
 """Which argument is a limit of time, in seconds."""
+_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "get": 1, "acquire": 1}
+"""Which argument of a method, not by name, is a limit of time if it is a number."""
+_LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
+"""Names of arguments that are limits of time."""
+_CONTEXTS = frozenset(("multiprocessing.get_context", "multiprocessing.Manager"))
+"""What they return has functions and classes of ``multiprocessing``."""
 _ATTRIBUTE = re.compile(r"st_|authkey\Z")
 """Of files' status, and of processes."""
 SQL_TIME = "SQL now"
@@ -134,7 +143,23 @@ def _imported(tree: ast.Module) -> dict[str, str]:
                 found[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    return {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
+    names = {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
+    return names | _contexts(tree, names)
+
+
+def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+    """Return what stands for ``multiprocessing``: ``ctx = get_context("spawn")``, ``with Manager() as manager``."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs += [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.withitem):
+            pairs.append((node.optional_vars, node.context_expr))
+    return {
+        target.id: "multiprocessing"
+        for target, value in pairs
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and _name(value.func, names) in _CONTEXTS
+    }
 
 
 def _bound(tree: ast.Module) -> set[str]:
@@ -156,13 +181,10 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                 use=uses.of(node),
                 seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
             )
-        for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
+        for limit in _limits(node):
             if not uses.is_tried_again(node):
                 yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
-        if any(isinstance(word.value, ast.Constant) and word.value.value == UNORDERED for word in node.keywords):
-            yield Call(name=UNORDERED, line=node.lineno)
-        if any(word.arg == "in_order" and _is_false(word.value) for word in node.keywords):
-            yield Call(name=OUT_OF_ORDER, line=node.lineno)
+        yield from (Call(name=each, line=node.lineno) for each in _by_arguments(node, name))
         if _writes_partly(node, name):
             yield Call(name=PARTLY, line=node.lineno)
         ordered = ordered or name in _HARMLESS
@@ -192,6 +214,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
             if time is not None:
                 yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
+        elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
+            yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in _STARTING:
@@ -199,6 +223,34 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
                 if _is_isolated(node):
                     yield Call(name=ISOLATED, line=node.lineno)
             yield from _given_as_text(node, name)
+
+
+def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
+    """Yield what an argument makes of a call: results as they come, a lock only if it is free."""
+    given = {word.arg: word.value for word in node.keywords}
+    if any(getattr(value, "value", None) == UNORDERED for value in given.values()):
+        yield UNORDERED
+    if _is_false(given.get("in_order", node)):
+        yield OUT_OF_ORDER
+    if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
+        yield CALLBACK
+    if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
+        yield WITHOUT_WAITING
+
+
+def _limits(node: ast.Call) -> Iterator[ast.expr]:
+    """Yield what a call is given as a limit of time: by its name, or as a number where methods that wait have it."""
+    for word in node.keywords:
+        if _LIMITED.match(word.arg or "") and not _is_none(word.value):
+            yield word.value
+        elif word.arg == "options" and isinstance(word.value, ast.Dict):  # of SciPy's solvers
+            pairs = zip(word.value.keys, word.value.values, strict=True)
+            yield from (value for key, value in pairs if _LIMITED.match(str(getattr(key, "value", ""))))
+    at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+    if at is None or len(node.args) != at + 1 or _seconds(node.args[at:]) is None:
+        return
+    if not at or isinstance(getattr(node.args[0], "value", None), bool):  # no key of a dictionary
+        yield node.args[at]
 
 
 def _is_isolated(node: ast.Call) -> bool:
@@ -248,6 +300,8 @@ def _is_harmless(call: ast.Call, name: str) -> bool:
     """Whether the arguments of a call show that it repeats."""
     if name == "pyarrow.compute.random":  # seeded by a number, from the system by default
         return any(word.arg == "initializer" and getattr(word.value, "value", 0) != "system" for word in call.keywords)
+    if name == "numpy.ndarray" and (len(call.args) > 2 or any(word.arg == "buffer" for word in call.keywords)):
+        return True  # it shows memory that somebody else has
     return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
 
 
@@ -325,6 +379,8 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
+    if isinstance(node, ast.Call) and parts and _name(node.func, names) in _CONTEXTS:
+        return ".".join(["multiprocessing", *reversed(parts)])
     if isinstance(node, ast.Name) and (node.id in names or not parts):
         return ".".join([names.get(node.id) or node.id, *reversed(parts)])
     return f".{parts[0]}" if parts else ""
@@ -345,7 +401,7 @@ def _bare(node: ast.Call) -> bool:
 def _seconds(given: Sequence[ast.expr]) -> float | None:
     """Return the first argument if it is a constant number."""
     value = given[0].value if given and isinstance(given[0], ast.Constant) else None
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _is_none(value: ast.expr) -> bool:

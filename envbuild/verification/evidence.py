@@ -11,8 +11,10 @@ from envbuild.record.model import Record
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.lines import TextDifference
 
-SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory")
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "collection")
 """What experiments can fix (``runtime/hook/fix.py``)."""
+ON_DEMAND = frozenset(("collection",))
+"""Suspects that are tried only where the sources call for them."""
 UNWRITTEN = "a tensor that nothing was written to"
 """The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
 SHOWN = 3
@@ -71,6 +73,7 @@ class Evidence:
         culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
         cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
         programs: lines that start programs whose output differed though they were given the same.
+        places: lines, as in ``Culprit``, that begin what runs concurrently, where its order is proven.
     """
 
     a: Record
@@ -88,3 +91,4 @@ class Evidence:
     culprits: Sequence[Culprit] = ()
     cleared: Sequence[str] = ()
     programs: Sequence[Culprit] = ()
+    places: Sequence[str] = ()

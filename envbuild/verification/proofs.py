@@ -11,7 +11,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.calls import calls
 from envbuild.verification.evidence import SHOWN, Evidence
-from envbuild.verification.routes import of_project, route_between
+from envbuild.verification.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
 """A proven cause below this weight stands after others of its suspect: it is a weak one, such as a printed time."""
@@ -32,6 +32,7 @@ _FIXED = {
     "figures": "figures of files and of the kernel are fixed",
     "order": "tasks are done one after another",
     "memory": "memory is filled before the program gets it",
+    "collection": "no garbage is collected but where the program asks for it",
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
 _THINGS = {
@@ -48,6 +49,7 @@ _THINGS = {
     "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
+    "collection": "the result depends on when garbage is collected: through weak references, finalizers or __del__",
 }
 """What to report where no line is known."""
 _ATTEMPTS = {
@@ -56,6 +58,7 @@ _ATTEMPTS = {
     "addresses": "give classes a __hash__ or a __repr__ of their own, sort by a name or a number",
     "order": "combine results in the order in which tasks were begun",
     "memory": "zeros in the place of empty, or write all of it before it is read",
+    "collection": "release what is no longer needed at a place of your own (with, close()), or call gc.collect() there",
 }
 _DRAWN = {
     "entropy": "draws from the system's entropy, which no seed reaches",
@@ -118,12 +121,14 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_things(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what is proven though no line is known."""
+    """Yield what is proven though no line is known for certain."""
     for name in evidence.proven:
+        lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
             weight=PROVEN,
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
+            where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
         )
 

@@ -30,6 +30,10 @@ _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
+_WITHIN = 33
+"""Weight of a limit of time that is known and shorter than the runs."""
+_NOT_IN_ORDER = 15
+"""What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
@@ -43,7 +47,8 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     """Return what experiments may prove, the likeliest first: suspects that the sources call."""
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
-        if row.get("fixed") in SUSPECTS and not row.get("weak") and call.use not in ("waited", "unused"):
+        counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
+        if row.get("fixed") in SUSPECTS and counts:
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])
@@ -85,7 +90,7 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
 def of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
     found: dict[tuple[str, Use, str], list[str]] = {}
-    tight = set[tuple[str, Use, str]]()
+    tight = dict[tuple[str, Use, str], int]()
     alone = len(evidence.sources or {}) == 1
     rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
     for path, call, row in _known_calls(evidence):
@@ -99,8 +104,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         ):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
-            if call.name == TIMEOUT and call.seconds is not None and call.seconds <= _SHORT:
-                tight.add(key)
+            if call.name == TIMEOUT and call.seconds is not None:
+                tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
             )
@@ -114,7 +119,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
         called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
-        weight = _TIGHT if (name, use, shown) in tight else weight
+        weight = tight.get((name, use, shown), weight)
+        weight -= _NOT_IN_ORDER * ("order" in evidence.refuted and row.get("fixed") == "order" and not shown)
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
@@ -192,7 +198,8 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
         return "proven" if "time" in row["call"] else ""
     # A file may be read by a program that is no Python, which no experiment reaches.
-    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and row["call"][0] != "/" else ""
+    beyond = row["call"][0] == "/" or row.get("beyond")
+    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and not beyond else ""
 
 
 def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:

@@ -79,6 +79,8 @@ METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}
 """The same for runs that asked for a step trace; after the switches are set."""
+FILLED = {"numpy": "for_numpy.fill"}
+"""The same for experiments with memory that is filled."""
 
 
 def install(process: Process, *tables: dict[str, str]) -> None:

@@ -7,7 +7,8 @@ run with it is an experiment and no run of the program: nothing of it is kept.
 
 ``entropy`` or ``entropy=STREAM`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py),
 ``addresses`` of small objects (fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of
-files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py). ``programs`` fixes nothing: it has the
+files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py), ``memory`` that is filled
+(fix_memory.py), ``collection`` of garbage, which is off. ``programs`` fixes nothing: it has the
 record show whether other programs gave the same output for the same input (fix_programs.py).
 
 An entry of the record (``asked``) is a line that asked for what was fixed: ``suspect``, ``call``, ``file``, ``line``,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 VARIABLE = "ENVBUILD_FIX"
 
 
+def _nothing() -> None:
+    """Do nothing: garbage in cycles stays where it is, unless the program itself has it collected."""
+
+
 def begin(process: Process) -> None:
     """Fix what the variable names. There is no way back."""
     text, _, real = os.environ.get(VARIABLE, "").partition("!")
@@ -41,10 +46,15 @@ def begin(process: Process) -> None:
     callers = Callers(process.observer.within, frozenset(real.split(";")))
     process.asked = callers.as_list
     os.register_at_fork(after_in_child=callers.clear)
+    if "collection" in wanted:
+        import gc
+
+        gc.disable()
+        gc.enable = _nothing
     if "order" in wanted:
         from . import fix_order
 
-        fix_order.install()
+        fix_order.install(callers)
     if "programs" in wanted:
         from . import fix_programs
 
@@ -53,14 +63,25 @@ def begin(process: Process) -> None:
         from . import fix_figures
 
         fix_figures.Figures(callers, wanted["figures"]).install()
+    entropy, clock = None, None
     if "entropy" in wanted:
         from . import fix_entropy
 
-        fix_entropy.Entropy(process, callers, wanted["entropy"]).install()
+        entropy = fix_entropy.Entropy(process, callers, wanted["entropy"])
+        entropy.install()
     if "clock" in wanted:
         from . import fix_clock
 
-        fix_clock.Clock(callers, wanted["clock"]).install()
+        clock = fix_clock.Clock(callers, wanted["clock"])
+        clock.install()
+    if "order" in wanted or clock is not None:  # asyncio imports logging, which remembers when that was
+        from . import fix_loop
+
+        fix_loop.LoopTime(callers if clock is not None else None).install()
+    if entropy is not None or clock is not None:
+        from . import fix_native
+
+        process.guarded("fix_native", fix_native.Native(callers, clock, entropy).install, vital=False)
     if "addresses" in wanted:  # last: what the others made is in memory already
         from . import fix_addresses
 

@@ -4,7 +4,7 @@
 ``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed
 (in a pool from the task's, since which worker takes it is a race) and the thread's name. A line that gets what is
 real takes its part of the stream all the same, so that the others get what they got without it. What C or C++ draws
-is not reached.
+is reached by ``fix_native``.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Entropy:
     def __init__(self, process: Process, callers: Callers, stream: str = "") -> None:
         self.process, self.callers, self.stream = process, callers, stream
         self.counts: dict[str, int] = {}
+        self.system = os.urandom
         self.task = ""
         os.register_at_fork(after_in_child=self.counts.clear)
 

@@ -1,24 +1,35 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
 Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
-waits for others would never end. Results that come as they are completed come in the order of their beginning:
-``as_completed`` and ``wait`` of ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools,
-multiprocess' too, joblib's ``generator_unordered``. Threads and processes of the standard library's own pools are
-left alone, as is what packages in C++ begin.
+waits for others would never end; threads and processes that end with the program (``daemon``) only if they are the
+project's own. One that waits for a queue is waited for no longer. Of several threads or processes that take from one
+queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that come as they
+are completed come in the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``,
+``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``. Threads and
+processes of the standard library's own pools are left alone, as is what packages in C++ begin.
+
+The lines that begin something concurrent are noted (fix.py).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
+from _thread import get_ident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .fix_callers import Callers
+
 _PATIENCE, _ALL = 3.0, 15.0
 """Seconds that one is waited for, and that waiting in vain may take in all."""
+_MOMENT, _SOON = 0.002, 0.1
+"""Seconds between two looks at one that is waited for; in which a thread that has done its task is ready for more."""
+_sleep = time.sleep
 _EARLY = "_envbuild_number"
 
 
@@ -41,12 +52,20 @@ class _Patience:
             self.left -= spent
 
 
-def install() -> None:
-    """Put tasks in order from now on; the modules are imported for that."""
-    from multiprocessing import pool, process
+_callers: Callers | None = None
+"""Notes lines that begin something concurrent, and knows the project's."""
 
+
+def install(callers: Callers | None = None) -> None:
+    """Put tasks in order from now on; the modules are imported for that. ``callers``: notes the lines."""
+    from multiprocessing import pool, process, queues
+
+    global _callers
+    _callers = callers
     _threads()
+    _queues()
     processes(process)
+    shared_queues(queues)
     _programs()
     _futures(_patience)
     pools(pool)
@@ -54,13 +73,28 @@ def install() -> None:
 
 
 _patience = _Patience()
+_waiting: set[int] = set()
+"""Threads that wait for a queue."""
+_kept: list[Any] = []
+"""Programs that were begun."""
+_turns: list[Any] = []
+"""References to what a process has that takes from a queue of several."""
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
-def _of_program(target: Any) -> bool:
+def _noted(call: str, frame: Any) -> None:
+    if _callers is not None:
+        _callers.real("order", call, frame)
+
+
+def _is_waited_for(task: Any, *, daemon: bool) -> bool:
+    """Whether a thread or process is the program's, by what it is to do, which it has until it is begun."""
+    target = getattr(task, "_target", None) or type(task).run
     code = getattr(getattr(target, "__func__", target), "__code__", None)
-    file = code.co_filename if code is not None else ""
-    return bool(file) and ("-packages" in file or not file.startswith((_LIBRARY, "<frozen")))
+    if code is None or (daemon and not (_callers is None or _callers.is_project(code))):
+        return False
+    file = code.co_filename
+    return "-packages" in file or not file.startswith((_LIBRARY, "<frozen"))
 
 
 def _threads() -> None:
@@ -69,13 +103,90 @@ def _threads() -> None:
     start = threading.Thread.start
 
     def started(thread: Any) -> None:
+        waited_for = _is_waited_for(thread, daemon=thread.daemon)
         start(thread)
-        target = getattr(thread, "_target", None) or type(thread).run
-        if _of_program(target) and not thread.daemon:
-            _patience.wait(thread.join)
+        if waited_for:
+            _noted("threading.Thread.start", sys._getframe(1))
+            _patience.wait(lambda seconds: _until_idle(thread, seconds))
 
     threads: Any = threading.Thread
     threads.start = started
+
+
+def _until_idle(thread: Any, seconds: float) -> None:
+    """Wait until a thread has ended or waits for a queue."""
+    ends = _patience.monotonic() + seconds
+    while thread.is_alive() and thread.ident not in _waiting and _patience.monotonic() < ends:
+        thread.join(_MOMENT)
+
+
+def _queues() -> None:
+    """Give what is in a queue to the thread that took from it first, as long as it lives; the main thread apart."""
+    import queue
+    import threading
+
+    kind: Any = queue.Queue
+    take = kind.get
+    main = get_ident()
+
+    def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        me = get_ident()
+        if me == main:
+            return take(self, block, timeout)
+        _waiting.add(me)
+        try:
+            taken = self.__dict__.setdefault("_envbuild_taken", [threading.current_thread(), 0])
+            if taken[0].ident != me:
+                _until_left(taken)
+                taken[0] = threading.current_thread()
+            taken[1] += 1
+            return take(self, block, timeout)
+        finally:
+            _waiting.discard(me)
+
+    kind.get = got
+
+
+def _until_left(taken: list[Any]) -> None:
+    """Wait until the thread that takes from a queue has ended, or does nothing for as long as patience has."""
+    while taken[0].is_alive():
+        seen, holder = taken[1], taken[0]
+
+        def moves(seconds: float, holder: Any = holder, seen: int = seen) -> None:
+            ends = _patience.monotonic() + seconds
+            while holder.is_alive() and taken[1] == seen and _patience.monotonic() < ends:
+                holder.join(_MOMENT)
+                if holder.ident in _waiting:
+                    ends = _patience.monotonic() + seconds
+
+        _patience.wait(moves)
+        if taken[0] is not holder or taken[1] == seen:
+            return
+
+
+def shared_queues(module: Any) -> None:
+    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``."""
+    from multiprocessing import process, util
+    from weakref import ref
+
+    kind: Any = module.Queue
+    made, take = kind.__init__, kind.get
+    held: set[int] = set()
+
+    def begun(self: Any, maxsize: int = 0, *, ctx: Any) -> None:
+        made(self, maxsize, ctx=ctx)
+        self._envbuild_turn = ctx.Semaphore(1)
+        _turns.append(ref(self._envbuild_turn))
+
+    def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        turn = self.__dict__.get("_envbuild_turn")  # one that was sent to a new interpreter has none
+        if turn is not None and process.parent_process() is not None and id(turn) not in held:
+            turn.acquire(True, _ALL)
+            held.add(id(turn))
+            util.Finalize(None, turn.release, exitpriority=1000)
+        return take(self, block, timeout)
+
+    kind.__init__, kind.get = begun, got
 
 
 def processes(module: Any) -> None:
@@ -83,11 +194,22 @@ def processes(module: Any) -> None:
     begin = module.BaseProcess.start
 
     def begun(child: Any) -> None:
+        waited_for = _is_waited_for(child, daemon=bool(child.daemon))
         begin(child)
-        if _of_program(getattr(child, "_target", None) or type(child).run) and not child.daemon:
-            _patience.wait(child.join)
+        if waited_for:
+            _noted("multiprocessing.Process.start", sys._getframe(1))
+            _patience.wait(lambda seconds: _until_turn(child, seconds))
 
     module.BaseProcess.start = begun
+
+
+def _until_turn(child: Any, seconds: float) -> None:
+    """Wait until a process has ended, or it or another one has a queue for itself."""
+    ends = _patience.monotonic() + seconds
+    while child.is_alive() and _patience.monotonic() < ends:
+        child.join(_MOMENT)
+        if any(turn is not None and turn._semlock._is_zero() for turn in [each() for each in _turns]):
+            return
 
 
 def _programs() -> None:
@@ -98,14 +220,21 @@ def _programs() -> None:
 
     def begun(program: Any, *arguments: Any, **options: Any) -> None:
         begin(program, *arguments, **options)
+        _noted("subprocess.Popen", sys._getframe(1))
+        _kept.append(program)  # one that nobody holds asks for the end of its child when it goes
         if options.get("stdin") != subprocess.PIPE:
             _patience.wait(lambda seconds: _ended(program, seconds))
 
     def _ended(program: Any, seconds: float) -> None:
+        """Wait for the end, and leave what there is to know of it to the program: it may ask ``os.wait``."""
+        ends = _patience.monotonic() + seconds
         try:
-            program.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pass
+            while _patience.monotonic() < ends:
+                if os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                    return
+                _sleep(_MOMENT)
+        except ChildProcessError:
+            return
 
     programs: Any = subprocess.Popen
     programs.__init__ = begun
@@ -158,9 +287,15 @@ def _futures(patience: _Patience) -> None:
 
 
 def _one_by_one(submit: Any, patience: _Patience, ended: Any) -> Any:
-    def submitted(*arguments: Any, **options: Any) -> Any:
-        future = submit(*arguments, **options)
+    def submitted(executor: Any, *arguments: Any, **options: Any) -> Any:
+        future = submit(executor, *arguments, **options)
+        _noted("concurrent.futures.Executor.submit", sys._getframe(1))
         patience.wait(ended(future))
+        idle = getattr(executor, "_idle_semaphore", None)
+        ends = patience.monotonic() + _SOON
+        # The thread that was at work takes the next task too, and no new one is begun for it.
+        while idle is not None and future.done() and idle._value < 1 and patience.monotonic() < ends:
+            _sleep(_MOMENT / 10)
         return future
 
     return submitted
@@ -170,14 +305,18 @@ def pools(module: Any) -> None:
     """Have results come in the order of their tasks; ``module`` is ``multiprocessing.pool``, or a copy of it."""
     pool = module.Pool
     pool.imap_unordered = pool.imap
-    apply = pool.apply_async
+    apply, made = pool.apply_async, pool.__init__
+
+    def begun(self: Any, processes: Any = None, *arguments: Any, **options: Any) -> None:
+        _noted("multiprocessing.Pool", sys._getframe(1))
+        made(self, 1, *arguments, **options)
 
     def applied(*arguments: Any, **options: Any) -> Any:
         result = apply(*arguments, **options)
         _patience.wait(result.wait)
         return result
 
-    pool.apply_async = applied
+    pool.__init__, pool.apply_async = begun, applied
 
 
 def _asyncio() -> None:

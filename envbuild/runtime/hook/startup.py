@@ -26,7 +26,12 @@ def start() -> None:
     _started = True
     if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
         os._exit(gate.REFUSED)
-    if "addresses" in os.environ.get("ENVBUILD_FIX", ""):
+    fixed = os.environ.get("ENVBUILD_FIX", "")
+    if "memory" in fixed:
+        from . import fix_memory
+
+        fix_memory.restart()
+    if "addresses" in fixed:
         from . import fix_addresses
 
         fix_addresses.restart()
@@ -50,11 +55,13 @@ def start() -> None:
         from . import trace
 
         tables += [finder.TRACED] if trace.begin(process) else []
+    if "memory" in fixed:
+        tables.append(finder.FILLED)
     if process.config.LEVEL == "portable" and not gate.controls_off():
         from .frameworks import for_libc
 
         process.guarded("libc", lambda: for_libc.set_up(process))
-    if os.environ.get("ENVBUILD_FIX"):
+    if fixed:
         from . import fix
 
         process.guarded("fix", lambda: fix.begin(process), vital=False)

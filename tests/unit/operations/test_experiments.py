@@ -15,7 +15,7 @@ from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
 from envbuild.verification.causes import rank_causes
-from envbuild.verification.evidence import SUSPECTS, Evidence
+from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
 from envbuild.verification.judge import Ran
 from envbuild.verification.odds import Luck, luck_of
 from envbuild.verification.proofs import PROVEN
@@ -113,6 +113,11 @@ def line(number: int, suspect: str = "entropy") -> Asked:
 CALLS = "import os, time, random, threading\nos.urandom(1)\ntime.time()\nid(open)\nthreading.Thread(target=print)\n"
 
 
+def calls_for(suspect: str) -> str:
+    """Sources; for a suspect that is tried only if they call for it, such ones."""
+    return CALLS + "import weakref\nweakref.WeakSet()\n" * (suspect in ON_DEMAND)
+
+
 @pytest.mark.parametrize("results", [2, 3, 5])
 def test_luck_proves_nothing(results: int) -> None:
     """A program of few possible results, which nothing that can be fixed or varied decides, has no proven cause."""
@@ -140,13 +145,13 @@ def test_what_changes_slowly_is_not_taken_for_what_was_varied(seconds: int) -> N
 def test_what_is_the_cause_is_proven(suspect: str) -> None:
     """Continuous values that one suspect decides."""
     for seed in range(20):
-        assert concluded(lambda world: world.drawn(suspect), seed, CALLS).proven == (suspect,)
+        assert concluded(lambda world: world.drawn(suspect), seed, calls_for(suspect)).proven == (suspect,)
 
 
 @pytest.mark.parametrize("suspect", SUSPECTS)
 def test_the_cause_of_one_of_two_results_is_proven(suspect: str) -> None:
     """Where luck may be, more runs are made, and the right cause is proven with them."""
-    found = [concluded(lambda world: world.drawn(suspect) < 0.6, seed, CALLS) for seed in range(40)]
+    found = [concluded(lambda world: world.drawn(suspect) < 0.6, seed, calls_for(suspect)) for seed in range(40)]
     differing = [each.proven for each in found if each.proven or each.refuted]
     assert {*differing} <= {(suspect,), ()}
     assert len([each for each in differing if each]) > len(differing) * 0.7

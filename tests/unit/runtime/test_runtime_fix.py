@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -99,3 +100,212 @@ def test_output_of_programs_is_noted_by_what_they_were_given() -> None:
     assert {entry["call"] for entry in entries} == {"cat -"}
     assert sum(entry["count"] for entry in entries) == 3
     assert all(len(entry["given"]) == len(entry["values"]) == 8 for entry in entries)
+
+
+@pytest.mark.subprocess
+def test_processes_are_begun_one_after_another() -> None:
+    """Each has ended before the next begins, whichever way they were made, and the lines are noted."""
+    found, calls = _found(
+        "fix_order",
+        "import multiprocessing, time\n"
+        "fix_order.install(callers)\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "out = context.SimpleQueue()\n"
+        "def work(number):\n"
+        "    time.sleep(0.05 * (3 - number))\n"
+        "    out.put(number)\n"
+        "children = [context.Process(target=work, args=(number,)) for number in range(3)]\n"
+        "for child in children:\n"
+        "    child.start()\n"
+        "print(json.dumps([[out.get() for _ in children], [each['call'] for each in callers.as_list()]]))\n",
+    )
+    assert found == [0, 1, 2]
+    assert calls == ["multiprocessing.Process.start"]
+
+
+_TAKERS = """\
+import multiprocessing, queue, threading, time
+fix_order.install(callers)
+def work(tasks, out):
+    while (number := tasks.get()) is not None:
+        time.sleep(0.002 * (number % 5))
+        out.put(number)
+"""
+
+
+@pytest.mark.subprocess
+def test_threads_that_take_from_one_queue_take_turns() -> None:
+    """What is put in first is done first, and nobody waits for ever."""
+    found = _found(
+        "fix_order",
+        _TAKERS + "tasks, out = queue.Queue(), queue.Queue()\n"
+        "threads = [threading.Thread(target=work, args=(tasks, out)) for _ in range(4)]\n"
+        "for each in threads:\n"
+        "    each.start()\n"
+        "for number in (*range(20), *[None] * 4):\n"
+        "    tasks.put(number)\n"
+        "for each in threads:\n"
+        "    each.join()\n"
+        "print(json.dumps([out.get() for _ in range(20)]))\n",
+    )
+    assert found == [*range(20)]
+
+
+@pytest.mark.subprocess
+def test_processes_that_take_from_one_queue_take_turns() -> None:
+    """As threads; a pool of ``multiprocessing`` has one worker."""
+    found, workers = _found(
+        "fix_order",
+        _TAKERS + "import os\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "tasks, out = context.Queue(), context.Queue()\n"
+        "children = [context.Process(target=work, args=(tasks, out)) for _ in range(4)]\n"
+        "for each in children:\n"
+        "    each.start()\n"
+        "for number in (*range(20), *[None] * 4):\n"
+        "    tasks.put(number)\n"
+        "found = [out.get() for _ in range(20)]\n"
+        "for each in children:\n"
+        "    each.join()\n"
+        "with context.Pool(3) as pool:\n"
+        "    workers = {pool.apply(os.getpid) for _ in range(6)}\n"
+        "print(json.dumps([found, len(workers)]))\n",
+    )
+    assert (found, workers) == ([*range(20)], 1)
+
+
+@pytest.mark.subprocess
+def test_the_time_of_an_event_loop_goes_on_by_rounds_and_waits() -> None:
+    """Sleeps take no time, and timers come in their order after the same number of rounds."""
+    program = (
+        "import asyncio, time\n"
+        "fix_loop.LoopTime(callers).install()\n"
+        "async def main():\n"
+        "    loop, stop, rounds = asyncio.get_running_loop(), asyncio.Event(), 0\n"
+        "    begin = loop.time()\n"
+        "    loop.call_later(0.3, stop.set)\n"
+        "    while not stop.is_set():\n"
+        "        rounds += 1\n"
+        "        await asyncio.sleep(0)\n"
+        "    await asyncio.sleep(3600)\n"
+        "    try:\n"
+        "        await asyncio.wait_for(asyncio.sleep(7200), 3600)\n"
+        "    except asyncio.TimeoutError:\n"
+        "        rounds += 1000\n"
+        "    child = await asyncio.create_subprocess_exec('/bin/true')\n"
+        "    await child.wait()\n"
+        "    return begin, rounds, loop.time() - begin > 7200\n"
+        "print(json.dumps([asyncio.run(main()), [each['call'] for each in callers.as_list()]]))\n"
+    )
+    one, other = _found("fix_loop", program), _found("fix_loop", program)
+    assert one[0] == other[0]
+    assert one[0][1] > 1200
+    assert one[0][2] is True
+    assert {"asyncio loop.time", "asyncio loop.call_later"} <= {*one[1]}
+
+
+@pytest.mark.subprocess
+def test_a_program_gets_the_machines_time_where_only_the_order_is_fixed() -> None:
+    """Timers that it sets by that time come when they are due."""
+    real, waited = _found(
+        "fix_loop",
+        "import asyncio, time\n"
+        "fix_loop.LoopTime(None).install()\n"
+        "async def main():\n"
+        "    loop, done = asyncio.get_running_loop(), asyncio.Event()\n"
+        "    real = abs(loop.time() - time.monotonic())\n"
+        "    loop.call_at(loop.time() + 3600, done.set)\n"
+        "    begin = time.monotonic()\n"
+        "    await done.wait()\n"
+        "    return real, time.monotonic() - begin\n"
+        "print(json.dumps(asyncio.run(main())))\n",
+    )
+    assert real < 60
+    assert waited < 60
+
+
+@pytest.mark.subprocess
+def test_a_line_with_the_real_time_has_the_loop_follow_it() -> None:
+    """From there on rounds take as long as they do."""
+    taken = _found(
+        "fix_loop",
+        "import asyncio, time\n"
+        "callers.wanted = frozenset(['<string>:12'])\n"
+        "fix_loop.LoopTime(callers).install()\n"
+        "async def main():\n"
+        "    loop = asyncio.get_running_loop()\n"
+        "    loop.call_later(0, time.sleep, 0)\n"
+        "    begin = time.monotonic()\n"
+        "    await asyncio.sleep(0.05)\n"
+        "    return time.monotonic() - begin\n"
+        "print(json.dumps(asyncio.run(main())))\n",
+    )
+    assert taken >= 0.05
+
+
+_NATIVE = """\
+import ctypes, sqlite3, time
+process = types.SimpleNamespace(task='', seed=lambda name: 7)
+clock, entropy = fix_clock.Clock(callers), fix_entropy.Entropy(process, callers)
+fix_native.Native(callers, clock, entropy).install()
+libc = ctypes.CDLL(None)
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code")
+def test_what_c_code_asks_for_is_fixed_too() -> None:
+    """Dates for SQLite and ctypes, and entropy; the interpreter's own waiting keeps the real time."""
+    program = _NATIVE + (
+        "import threading\n"
+        "spec = (ctypes.c_long * 2)()\n"
+        "libc.clock_gettime(1, spec)\n"
+        "(day,) = sqlite3.connect(':memory:').execute(\"select julianday('now')\").fetchone()\n"
+        "begin = time.monotonic()\n"
+        "threading.Event().wait(0.05)\n"
+        "data = ctypes.create_string_buffer(8)\n"
+        "libc.getrandom(data, 8, 0)\n"
+        "print(json.dumps([[spec[0], libc.time(None), day], data.raw.hex(), time.monotonic() - begin]))\n"
+    )
+    (dates, drawn, waited), (_, again, _) = (_found("fix_clock, fix_entropy, fix_native", program) for _ in range(2))
+    assert dates[:2] == [1_700_000_000, 1_700_000_000]
+    assert dates[2] == pytest.approx(2460263.4259)
+    assert drawn == again
+    assert waited >= 0.05
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code")
+def test_lines_that_ask_through_c_code_are_noted() -> None:
+    """With the line of the program that runs, which may get what is real."""
+    calls, real = _found(
+        "fix_clock, fix_entropy, fix_native",
+        "callers.wanted = frozenset(['<string>:14'])\n" + _NATIVE + "libc.time(None)\n"
+        "real = libc.time(None)\n"
+        "print(json.dumps([[[e['call'], e['line']] for e in callers.as_list()], real]))\n",
+    )
+    assert calls == [["time of the C library", 13], ["time of the C library", 14]]
+    assert real > 1_790_000_000
+
+
+@pytest.mark.subprocess
+def test_garbage_is_collected_only_where_the_program_asks_for_it() -> None:
+    """So that weak references show the same in each run, whoever else makes objects."""
+    alive = _found(
+        "fix",
+        "import weakref\n"
+        "os.environ[fix.VARIABLE] = 'collection'\n"
+        "fix.begin(types.SimpleNamespace(observer=types.SimpleNamespace(within=lambda path: False)))\n"
+        "import gc\n"
+        "gc.enable()\n"
+        "class Node:\n"
+        "    def __init__(self):\n"
+        "        self.me = self\n"
+        "alive = weakref.WeakSet()\n"
+        "for _ in range(5000):\n"
+        "    alive.add(Node())\n"
+        "found = [len(alive)]\n"
+        "gc.collect()\n"
+        "print(json.dumps([*found, len(alive)]))\n",
+    )
+    assert alive == [5000, 0]

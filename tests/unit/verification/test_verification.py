@@ -24,7 +24,18 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
-from envbuild.verification.calls import ISOLATED, OUT_OF_ORDER, PARTLY, SQL_TIME, TIMEOUT, UNORDERED, Call, calls
+from envbuild.verification.calls import (
+    CALLBACK,
+    ISOLATED,
+    OUT_OF_ORDER,
+    PARTLY,
+    SQL_TIME,
+    TIMEOUT,
+    UNORDERED,
+    WITHOUT_WAITING,
+    Call,
+    calls,
+)
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Evidence, Operation
@@ -398,6 +409,25 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1, seconds=3)),
         ("queue.get(timeout=x)", Call(name=TIMEOUT, line=1)),
         ("try:\n    queue.get(timeout=3)\nexcept Empty:\n    n += 1", Call(name=TIMEOUT, line=2, seconds=3)),
+        ("done.wait(0.25)", Call(name=TIMEOUT, line=1, seconds=0.25)),
+        ("tasks.get(True, 2)", Call(name=TIMEOUT, line=1, seconds=2)),
+        ("milp(c, options={'time_limit': 3})", Call(name=TIMEOUT, line=1, seconds=3)),
+        ("fit(x, max_seconds=4)", Call(name=TIMEOUT, line=1, seconds=4)),
+        ("pool.apply_async(f, (1,), callback=found.append)", Call(name=CALLBACK, line=1)),
+        ("lock.acquire(blocking=False)", Call(name=WITHOUT_WAITING, line=1)),
+        ("lock.acquire(False)", Call(name=WITHOUT_WAITING, line=1)),
+        (
+            "import multiprocessing as mp\nctx = mp.get_context('fork')\nctx.Queue(3)",
+            Call(name="multiprocessing.Queue", line=3),
+        ),
+        (
+            "import torch.multiprocessing as mp\nmp.get_context('spawn').Process(target=f)",
+            Call(name="multiprocessing.Process", line=2),
+        ),
+        (
+            "from multiprocessing import Manager\nwith Manager() as m:\n    m.dict(x)",
+            Call(name="multiprocessing.dict", line=3),
+        ),
         ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
         ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
         ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
@@ -418,6 +448,8 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
         "import numpy as np\nnp.empty(3, 'O')",
         "import pyarrow.compute as pc\npc.random(4, initializer=7)",
         "DataLoader(data, in_order=True)",
+        "import numpy as np\nnp.ndarray(8, buffer=block.buf)",
+        "', '.join(words)\nevent.wait()\ncache.get('a', 3)\nlock.acquire(True)",
         "import sys\nrun([sys.executable, 'x.py', '-I'])",
         "import sys\nrun([sys.executable, '-c', '-I'])",
         "run(['sed', '-E', 's/a/b/', 'x'])",
@@ -427,7 +459,8 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
 )
 def test_what_repeats_is_no_cause(source: str) -> None:
     """Arrays that are written, numbers with a seed, workers in order, Pythons that read their environment."""
-    names = {PARTLY, OUT_OF_ORDER, ISOLATED, "numpy.empty", "pyarrow.compute.random"}
+    names = {PARTLY, OUT_OF_ORDER, ISOLATED, TIMEOUT, WITHOUT_WAITING}
+    names |= {"numpy.empty", "numpy.ndarray", "pyarrow.compute.random"}
     assert names.isdisjoint(call.name for call in calls(source))
 
 
@@ -594,6 +627,29 @@ def test_what_ends_by_a_limit_of_time_is_a_possible_cause(source: str, named: li
     assert len(causes) == len(named)
     assert all(cause.what.startswith(name) for cause, name in zip(causes, named, strict=True))
     assert all(cause.weight < 40 or "urandom" in cause.what for cause in causes)
+
+
+def test_a_limit_within_the_runs_comes_before_an_order_that_was_fixed_in_vain() -> None:
+    """Threads count less once an experiment has them run one after another and runs still differ."""
+    source = "import threading\nthreading.Thread(target=f).start()\ndone.wait(0.25)\n"
+    for refuted, first in (((), "threading.Thread()"), (("order",), "a limit of time")):
+        found = evidence(sources={"train.py": source}, refuted=refuted)
+        assert rank_causes(found)[0].what.startswith(first)
+
+
+def test_what_c_code_asks_for_is_not_refuted_by_experiments_that_may_not_reach_it() -> None:
+    """A package may ask the CPU itself, or read the clock by a way of its own."""
+    source = "import os, uuid\nlibc.getrandom(b, 8, 0)\nsave(uuid.uuid4())\n"
+    one, other = rank_causes(evidence(sources={"train.py": source}, refuted=("entropy",)))
+    assert (one.where, other.where) == ("train.py:2", "train.py:3")
+    assert other.weight < 20 < one.weight
+
+
+def test_an_order_that_is_proven_has_the_lines_that_began_something() -> None:
+    """Where the sources call nothing that is known."""
+    places = ("/workspace/train.py:7", "/workspace/lib/a.py:3")
+    (cause,) = rank_causes(evidence(proven=("order",), places=places))
+    assert cause.where == "train.py:7, lib/a.py:3"
 
 
 @pytest.mark.parametrize(

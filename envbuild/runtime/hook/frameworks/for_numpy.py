@@ -34,6 +34,13 @@ def read_libraries(module: Any, process: Process) -> None:
     apply("numpy", module, process, LIBRARIES, str(getattr(module, "__version__", "")))
 
 
+def fill(module: Any, process: Process) -> None:
+    """Have the memory of arrays filled, in an experiment."""
+    from .. import fix_memory
+
+    fix_memory.fill_arrays()
+
+
 def _free(module: Any) -> bool:
     lock = module.mtrand._rand._bit_generator.lock
     if not lock.acquire(False):
