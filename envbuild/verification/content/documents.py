@@ -32,6 +32,7 @@ _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
+_CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*)({mark})') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
@@ -256,15 +257,18 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     start = text.partition("\n")[2] if comment else text
     first = start.partition("\n")[0].rstrip("\r")
     mark = next((mark for mark in ("\t", ",", ";") if mark in first), "")
-    if not newline or not mark or '"' in start:
+    if not newline or not mark:
         return False
-    names = [name.strip() for name in first.split(mark)]
+    lines = start.splitlines()
+    table = [_cells(line, mark) for line in lines if line.strip()]
+    if not all(table):
+        return False
+    names = [_plain(name).strip() for name in table[0]]
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
     if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT:
         return False
-    lines = start.splitlines()
-    cells = [line.split(mark) for line in lines[1:] if line.strip()]
+    cells = table[1:]
     left_out = {at for at, name in enumerate(names) if _is_column(name, names, cells, at)}
     if not left_out or any(len(row) != len(names) for row in cells):
         return False
@@ -273,11 +277,26 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     out.add(path, first)
     for number, row in enumerate(cells, 2):
         for at, cell in enumerate(row):
-            if at in left_out and _is_number(cell) and float(cell) >= 0:
+            where = f"{_line(path, number)}: {names[at]}"
+            if at in left_out and _is_number(plain := _plain(cell)) and float(plain) >= 0:
                 out.leave_out(names[at], cell, kind_of(names[at]) or "time")
+                if plain != cell:
+                    out.add(where, "quoted")
             else:
-                out.text(f"{_line(path, number)}: {names[at]}", cell)
+                out.text(where, cell)
     return True
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    """Split a row into cells with their quotes (RFC 4180); empty if a cell goes on in the next line."""
+    if '"' not in line:
+        return line.split(mark)
+    found = _CELLS[mark].findall(line + mark)
+    return [cell for cell, _ in found] if "".join(cell + end for cell, end in found) == line + mark else []
+
+
+def _plain(cell: str) -> str:
+    return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
 def _comment(out: Canonical, path: str, head: str) -> None:

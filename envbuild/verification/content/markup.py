@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from envbuild.record.measurements import names_result
+from envbuild.record.measurements import kind_of, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below
 
@@ -19,10 +19,45 @@ _BARE = re.compile(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
 _SURE = frozenset(("elapsed", "walltime"))
 """Words that no data have."""
 _SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+_SPANS = frozenset(("rowspan", "colspan"))
 _PAGES = frozenset(("svg", "html"))
 _EVENTS = 1_000_000
 
 Event = Callable[[Canonical], None]
+
+
+class _Heads:
+    """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._at = -1
+        self._in_head = False
+        self._spans = False
+
+    def start(self, element: str, *, spans: bool) -> None:
+        """Take the beginning of an element; with one that ``spans`` several places no column is known any more."""
+        self._spans = self._spans or spans
+        if element in ("thead", "tbody", "tfoot"):
+            self._in_head = element == "thead"
+        elif element == "tr":
+            self._at = -1
+            if self._in_head:
+                self._names = []
+        elif element in ("th", "td"):
+            self._at += 1
+            if self._in_head:
+                self._names.append("")
+
+    def text(self, element: str, text: str) -> str:
+        """Take a text; returns the name of its column if it is a number that the name may show to be a measurement."""
+        if self._in_head and element == "th" and self._names:
+            self._names[-1] = text.strip()
+        elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
+            name = self._names[self._at]
+            return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
+        return ""
 
 
 @dataclass
@@ -38,6 +73,7 @@ class _Reader:
     events: list[Event] = field(default_factory=list)
     _open: list[tuple[str, str]] = field(default_factory=list)
     _text: list[str] = field(default_factory=list)
+    _tables: list[_Heads] = field(default_factory=list)
 
     def start(self, tag: str, attributes: list[str]) -> None:
         self._flush()
@@ -48,13 +84,19 @@ class _Reader:
         where = below(self._open[-1][0] if self._open else self.path, tag)
         self._open.append((where, local))
         table = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        if local == "table":
+            self._tables.append(_Heads())
+        elif self._tables:
+            self._tables[-1].start(local, spans=not table.keys().isdisjoint(_SPANS))
         self._take(lambda out: out.add(where, f"<{tag} {len(table)}"))
         for name, value in table.items():
             self._take(_attribute(below(where, name), local, name, value, table.get("name", "")))
 
     def end(self, tag: str) -> None:
         self._flush()
-        where, _ = self._open.pop()
+        where, local = self._open.pop()
+        if local == "table":
+            self._tables.pop()
         self._take(lambda out: out.add(where, ">"))
 
     def text(self, data: str) -> None:
@@ -78,6 +120,9 @@ class _Reader:
         if self._text:
             text, (where, local) = "".join(self._text), self._open[-1]
             self._text.clear()
+            if self._tables and (named := self._tables[-1].text(local, text)):
+                self._take(lambda out: values.number(out, below(where, named), named, float(text), text))
+                return
             key = local if names_result(local) else _key(local)
             self._take(lambda out: values.string(out, where, key, text))
 

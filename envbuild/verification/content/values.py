@@ -65,7 +65,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "ups" and "wps" in siblings:  # fairseq's updates per second; elsewhere votes
         kind = "rate"
-    if key.lower() in _THREADS and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
+    if _is_thread(path, key) and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:
         out.leave_out(path, text, kind)
@@ -73,6 +73,11 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         out.leave_out(path, text, "time", moment=True)
     else:
         out.add(path, text)
+
+
+def _is_thread(path: str, key: str) -> bool:
+    """Whether a name is that of a thread's number; loguru has ``thread.id``."""
+    return key.lower() in _THREADS or (key == "id" and path.endswith("thread.id"))
 
 
 def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = False) -> None:

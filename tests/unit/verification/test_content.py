@@ -134,6 +134,10 @@ def as_joblib(w: float = 1.0, saved: float = 0.0, name: bytes = b"b", k: int = 1
 PDF = b"%%PDF-1.4\n1 0 obj <</CreationDate (D:20261121%s+00'00') /Title (%s)>> endobj\n"
 PDF += b"trailer <</ID [<%s> <%s>]>>\n%%%%EOF"
 
+HTML = (
+    b'<table border="1" class="dataframe"><thead><tr><th></th><th>accuracy</th><th>fit_seconds</th></tr></thead>'
+    b"<tbody><tr><th>0</th><td>0.75</td><td>%b</td></tr></tbody></table>"
+)
 SAME = {
     "json times": (
         as_json(created_at="2026-11-21T08:00:00.25", elapsed=3.25, accuracy=0.91),
@@ -287,6 +291,22 @@ SAME = {
         as_json(finished=1_795_248_009.5, completed=1_795_248_009),
         "finished, completed differ",
     ),
+    "a thread as loguru has it": (
+        as_json(record={"thread": {"id": 140_146_890_123_456, "name": "MainThread"}}, loss=0.25),
+        as_json(record={"thread": {"id": 139_146_890_123_456, "name": "MainThread"}}, loss=0.25),
+        "record.thread.id differs",
+    ),
+    "csv with quotes": (
+        b'a,mean_fit_time,params\n1,0.25,"{\'C\': 1, \'k\': ""x""}"\n',
+        b'a,mean_fit_time,params\n1,0.75,"{\'C\': 1, \'k\': ""x""}"\n',
+        "mean_fit_time differs",
+    ),
+    "a table of pandas in html": (HTML % b"0.25", HTML % b"0.75", "table.tbody.tr.td.fit_seconds differs"),
+    "milliseconds twice": (
+        b"2026-11-21 08:00:01,250,250 [2] INFO loss 0.5\n",
+        b"2026-11-21 08:00:02,750,750 [2] INFO loss 0.5\n",
+        "line 1 differs",
+    ),
     "a thread": (
         as_json(tid=140_146_890_123_456, loss=0.25),
         as_json(tid=139_146_890_123_456, loss=0.25),
@@ -305,6 +325,36 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 
 OTHER = {
+    "a csv with quotes, a result": (
+        b"a,mean_fit_time,params\n1,0.25,\"{'C': 1, 'k': 2}\"\n",
+        b"a,mean_fit_time,params\n1,0.25,\"{'C': 1, 'k': 3}\"\n",
+    ),
+    "a csv with quotes, where they are": (
+        b'a,mean_fit_time,params\n1,0.25,"x"\n',
+        b"a,mean_fit_time,params\n1,0.75,x\n",
+    ),
+    "a csv with a measurement in quotes": (
+        b'a,mean_fit_time,params\n1,0.25,"x"\n',
+        b'a,mean_fit_time,params\n1,"0.75","x"\n',
+    ),
+    "a csv whose cell goes on in the next line": (
+        b'a,mean_fit_time,params\n1,0.25,"x\ny"\n',
+        b'a,mean_fit_time,params\n1,0.75,"x\ny"\n',
+    ),
+    "a table of pandas in html, another column": (
+        (HTML % b"0.25"),
+        (HTML % b"0.25").replace(b"0.75", b"0.76"),
+    ),
+    "a table of pandas in html, no number": (HTML % b"fast", HTML % b"slow"),
+    "a table of pandas in html, a cell over two columns": (
+        (HTML % b"0.25").replace(b"<th>0</th>", b'<th colspan="2">0</th>'),
+        (HTML % b"0.75").replace(b"<th>0</th>", b'<th colspan="2">0</th>'),
+    ),
+    "an id of a thread of posts": (as_json(thread={"id": 5}), as_json(thread={"id": 6})),
+    "milliseconds that are not the same twice": (
+        b"2026-11-21 08:00:01,250,250 [2] INFO loss 0.5\n",
+        b"2026-11-21 08:00:01,250,251 [2] INFO loss 0.5\n",
+    ),
     "a loss that looks like a time": (as_json(loss="12:00:01"), as_json(loss="12:00:02")),
     "rows of a column of pandas": (as_json(fit_time={"0": 0.5}), as_json(fit_time={"1": 0.5})),
     "a column of pandas' that is a result": (as_json(fit={"0": 0.5}), as_json(fit={"0": 0.25})),
