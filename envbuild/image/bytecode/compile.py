@@ -86,13 +86,18 @@ def _found(sources: str) -> Iterator[tuple[bytes, Callable[[], bytes]]]:
     for folder, _, names in os.walk(sources):
         for name in names:
             if name.endswith(".py"):
-                module = Path(folder, name)
-                yield os.fsencode(module.relative_to(sources)), module.read_bytes
+                module = os.path.join(folder, name)  # noqa: PTH118 - a path's parts must not be interned
+                yield os.fsencode(os.path.relpath(module, sources)), functools.partial(_read, module)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 def _listed(sources: str) -> Iterator[tuple[bytes, Callable[[], bytes]]]:
     """Yield the installed path of each module in a list, and what reads it."""
-    archive, *lines = Path(sources).read_bytes().splitlines()
+    archive, *lines = _read(sources).splitlines()
     wheel = os.open(archive, os.O_RDONLY)  # closed with the process
     for line in lines:
         offset, packed, size, method, path = line.split(b" ", 4)
@@ -198,11 +203,11 @@ def main(arguments: list[str]) -> None:
     if options.archive:
         compile_all(options.sources, options.archive, options.skip)
     else:
-        scratch = Path(f"{options.sources}.bytecode")
-        for archive in compile_all(options.sources, str(scratch), options.skip):
+        scratch = f"{options.sources}.bytecode"
+        for archive in compile_all(options.sources, scratch, options.skip):
             unpack(archive, options.into)
             archive.unlink()
-        scratch.rmdir()
+        Path(scratch).rmdir()
 
 
 if __name__ == "__main__":

@@ -207,6 +207,28 @@ def test_a_wheel_that_is_not_what_its_list_tells_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.subprocess
+def test_names_of_folders_do_not_reach_the_bytes(tmp_path: Path) -> None:
+    """Neither those that modules are in nor those above, where sets of constants have such names."""
+    source = "def f(x): return x in {'cuda', 'xpu'} or 5\ndef g(x): return x in {'cuda', 'xpu'} or 6\n"
+    outputs = []
+    for number, folder in enumerate(("cuda", "elsewhere")):
+        top = tmp_path / folder / "xpu" if number == 0 else tmp_path / folder
+        (top / "0000" / SITE / "cuda/xpu").mkdir(parents=True)
+        (top / "0000" / SITE / "cuda/xpu/a.py").write_text(source)
+        run(str(top), "--archive", str(tmp_path / f"out{number}"))
+        outputs.append((tmp_path / f"out{number}/0000.tar").read_bytes())
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+        archive.writestr("a.py", source)
+        member = archive.infolist()[-1]
+    numbers = (member.header_offset, member.compress_size, member.file_size, member.compress_type)
+    (tmp_path / "in").mkdir()
+    (tmp_path / f"in/0000{LIST}").write_bytes(listing(str(tmp_path / "a.whl"), [(f"{SITE}/cuda/xpu/a.py", *numbers)]))
+    run(str(tmp_path / "in"), "--archive", str(tmp_path / "listed"))
+    outputs.append((tmp_path / "listed/0000.tar").read_bytes())
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+@pytest.mark.subprocess
 def test_a_list_next_to_a_folder(tmp_path: Path) -> None:
     """The script takes both at once; neither reaches the bytes of the other."""
     _, listed = _listed(tmp_path)
