@@ -144,7 +144,7 @@ class TreeStepRunner(Protocol):
         """
 
     def shows(self, file: Path) -> bool:
-        """Tell whether a step can be shown a file (``TreeStep.files``) without a copy of it."""
+        """Return whether a step can see a file (``TreeStep.files``) without a copy of it."""
 
 
 class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ _DATA = _words(
 _OF_SYSTEM = _words(
     "gpu cuda mps xpu tpu ram virtual physical resident swap active inactive current system host device"
 )
-"""What has memory, beside programs and what they do."""
+"""Words for parts of a machine that have memory; programs and their work are not among them."""
 _NAMES = (
     r"loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
     r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed"

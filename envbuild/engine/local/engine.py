@@ -88,7 +88,7 @@ class LocalEngine:
         return self._steps().run_tree_step(step)
 
     def shows(self, file: Path) -> bool:
-        """Tell whether a step can be shown a file without a copy; see ``TreeStepRunner``."""
+        """Return whether a step can see a file without a copy; see ``TreeStepRunner``."""
         return self._steps().shows(file)
 
     def emulating(self, machine: str, emulator: Path) -> NamespaceSteps:

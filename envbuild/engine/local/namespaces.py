@@ -95,7 +95,7 @@ class NamespaceSteps:
                 pass
 
     def shows(self, file: Path) -> bool:
-        """Tell whether a step can be shown a file without a copy; see ``TreeStepRunner``.
+        """Return whether a step can see a file without a copy; see ``TreeStepRunner``.
 
         It is tried: file systems differ in what they link, and a kernel may link for a file's owner alone
         (``fs.protected_hardlinks``).

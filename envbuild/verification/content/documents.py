@@ -32,7 +32,7 @@ _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
-_CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*)({mark})') for mark in "\t,;"}
+_CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
@@ -291,8 +291,15 @@ def _cells(line: str, mark: str) -> list[str]:
     """Split a row into cells with their quotes (RFC 4180); empty if a cell goes on in the next line."""
     if '"' not in line:
         return line.split(mark)
-    found = _CELLS[mark].findall(line + mark)
-    return [cell for cell, _ in found] if "".join(cell + end for cell, end in found) == line + mark else []
+    line += mark
+    found, at = [], 0
+    while at < len(line):
+        cell = _CELLS[mark].match(line, at)
+        if cell is None:
+            return []
+        found.append(cell[1])
+        at = cell.end()
+    return found
 
 
 def _plain(cell: str) -> str:

@@ -51,11 +51,11 @@ class _Heads:
                 self._names.append("")
 
     def text(self, element: str, text: str) -> str:
-        """Take a text; returns the name of its column if it is a number that the name may show to be a measurement."""
+        """Take a text; return its column's name if that, of two words or more, shows a number to be measured."""
         if self._in_head and element == "th" and self._names:
             self._names[-1] = text.strip()
         elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
-            name = self._names[self._at]
+            name = _key(self._names[self._at])
             return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
         return ""
 

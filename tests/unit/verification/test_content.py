@@ -345,6 +345,10 @@ OTHER = {
         (HTML % b"0.25"),
         (HTML % b"0.25").replace(b"0.75", b"0.76"),
     ),
+    "a table of pandas in html, a column of one word": (
+        (HTML % b"0.25").replace(b"fit_seconds", b"time"),
+        (HTML % b"0.75").replace(b"fit_seconds", b"time"),
+    ),
     "a table of pandas in html, no number": (HTML % b"fast", HTML % b"slow"),
     "a table of pandas in html, a cell over two columns": (
         (HTML % b"0.25").replace(b"<th>0</th>", b'<th colspan="2">0</th>'),
