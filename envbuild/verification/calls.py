@@ -148,7 +148,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
-    """Return the names bound to contexts of ``multiprocessing``, as by ``c = get_context()``, ``with Manager() as m``."""
+    """Return the names bound to contexts of ``multiprocessing``, as ``get_context()`` and ``Manager()`` give them."""
     pairs: list[tuple[ast.expr | None, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
