@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timezone
 from fnmatch import translate
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, zip_longest
 
 import msgspec
@@ -221,19 +221,16 @@ class Masks:
             moment = rule.moment(found)
             if moment is None or not self.is_moment(moment):
                 return found[0]
-        if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and _names_result(found):
+        keep = found["keep"] if rule.keeps else ""
+        said = _said(keep or "", found.string, found.start())
+        if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and said.result:
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
-        if _is_row(found) or _counts(found):
+        if said.counts or _is_row(found):
             return found[0]
         kinds.add(rule.kind)
-        if rule.kind in _MEASURED and rule.moment is None:
-            keep = found.groupdict().get("keep") or ""
-            begin = found.start() + len(keep)
-            before = found.string[max(0, begin - _CLAUSE) : begin]
-            if keep.startswith("("):
-                before = f"{before.removesuffix(keep).rstrip()}: "
-            kinds.update([_GUESSED] if assigns_unknown(before) else [])
-        return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
+        if rule.kind in _MEASURED and rule.moment is None and said.unknown:
+            kinds.add(_GUESSED)
+        return f"{keep or ''}⟨{rule.mark}⟩"
 
 
 def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
@@ -247,15 +244,40 @@ def _is_row(found: re.Match[str]) -> bool:
     return "," in found[0] and " " not in found[0] and before in ("", ",", ";", "\t")
 
 
-def _counts(found: re.Match[str]) -> bool:
-    """Whether what is named counts something: ``steps_elapsed: 12``."""
-    name = found.groupdict().get("keep") or ""
-    return _ELAPSED.search(found.string[max(0, found.start() - _NAME) : found.start()] + name) is not None
+class _Said(msgspec.Struct, frozen=True):
+    """What the text in front of a number says of it.
+
+    Attributes:
+        result: it is one, whatever it looks like.
+        counts: it counts something: ``steps_elapsed: 12``.
+        unknown: it is given to something with a name that may be a result's.
+    """
+
+    result: bool
+    counts: bool
+    unknown: bool
 
 
-def _names_result(found: re.Match[str]) -> bool:
-    name, start = found.groupdict().get("keep") or "", found.start()
-    text = found.string[max(0, start - _CLAUSE) : start]
+def _said(keep: str, line: str, start: int) -> _Said:
+    """Judge the text in front of a number; ``keep`` is the name by which it looks like a measurement."""
+    text = line[max(0, start - _CLAUSE) : start]
+    # Digits end a name, whatever they are, but for `f1` and `r2`: programs print few texts but for these.
+    return _judged(keep, text if _WITH_DIGIT.search(text) is not None else text.translate(_ZEROS))
+
+
+@lru_cache(maxsize=4096)
+def _judged(keep: str, text: str) -> _Said:
+    before = (text + keep)[-_CLAUSE:]
+    if keep.startswith("("):
+        before = f"{before.removesuffix(keep).rstrip()}: "
+    return _Said(
+        result=_names_result(keep, text),
+        counts=_ELAPSED.search(text[-_NAME:] + keep) is not None,
+        unknown=assigns_unknown(before),
+    )
+
+
+def _names_result(name: str, text: str) -> bool:
     if name.startswith("("):  # of a unit: "error on the test set (ms): "
         return is_result("", text[-_NAME:]) or assigns_result(f"{text.rstrip()}: ")
     if not name and _NAMED_BEHIND.search(text) is not None:
@@ -313,6 +335,11 @@ class _Rule(msgspec.Struct, frozen=True):
     digits: tuple[str, ...] = ()
 
     @property
+    def keeps(self) -> bool:
+        """Whether the pattern has a group ``keep``."""
+        return "(?P<keep>" in self.text
+
+    @property
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern; most programs print what few rules need."""
         return _compiled(self.text)
@@ -342,6 +369,8 @@ def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None =
 
 
 _NAMED_DIGIT = re.compile(r"[1-9]")
+_WITH_DIGIT = re.compile(r"f1|r2", re.IGNORECASE)
+"""Names of results that hold a digit (``record.measurements``)."""
 _LOGGED_BY_CLOCK = re.compile(
     r"(?:[IWE]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] [\w./]+/)"
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
