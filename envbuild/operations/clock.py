@@ -23,8 +23,6 @@ from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, 
 from envbuild.verification.tokens import skeleton
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from envbuild.operations.events import Events
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Output
@@ -44,7 +42,7 @@ _NAMED = 3
 """Names of what differs in the note that says how to leave it out."""
 _PAIR = 2
 """Runs with the first clock, before others are tried."""
-_KINDS = frozenset(("files", "metrics", "stdout", "stderr"))
+_KINDS = frozenset(("files", "outside", "metrics", "stdout", "stderr"))
 
 
 @dataclass(kw_only=True)
@@ -52,7 +50,7 @@ class _Bench:
     """The runs so far and what they left.
 
     Attributes:
-        folders: of the files of each run; None if they are not there any more.
+        found: each run with its files; None if they are not there any more.
         copies: files of such runs by path, as far as they differ from those of the first one.
         streams: what each run printed.
         clocks: which clock each had.
@@ -66,7 +64,7 @@ class _Bench:
     laboratory: Laboratory
     known: tuple[Setting, ...]
     ran: list[Ran] = field(default_factory=list)
-    folders: list[Path | None] = field(default_factory=list)
+    found: list[Repeated | None] = field(default_factory=list)
     copies: list[dict[str, bytes]] = field(default_factory=list)
     streams: list[dict[str, bytes]] = field(default_factory=list)
     clocks: list[When] = field(default_factory=list)
@@ -82,23 +80,23 @@ class _Bench:
         """Note what a run left; ``stays``: its files do."""
         start = datetime.fromisoformat(ran.record.start.replace("Z", "+00:00")).timestamp()
         names = (("stdout", found.output.stdout), ("stderr", found.output.stderr))
-        first = {each.path: each.sha256 for each in self.ran[0].record.outputs} if self.ran else {}
+        first = {each.path: each.sha256 for each in _outputs(self.ran[0])} if self.ran else {}
         self.ran.append(ran)
-        self.folders.append(found.files if stays else None)
+        self.found.append(found if stays else None)
         self.streams.append({name: path.read_bytes() if path.is_file() else b"" for name, path in names})
         self.clocks.append(clock or Span(start, start + (ran.record.duration or 0.0), time.monotonic()))
-        changed = [each for each in ran.record.outputs if first.get(each.path) != each.sha256]
-        copies = {} if stays or found.files is None else {e.path: _read(found.files, e) for e in changed[:_FILES]}
+        changed = [each for each in _outputs(ran) if first.get(each.path) != each.sha256]
+        copies = {} if stays else {each.path: _read(found, each) for each in changed[:_FILES]}
         self.copies.append({path: data for path, data in copies.items() if data is not None})
 
     def data(self, at: int, output: Output) -> bytes | None:
         """Return a file of a run, by the run's place; None if it was not read."""
         if output.path in self.copies[at]:
             return self.copies[at][output.path]
-        folder = self.folders[at]
-        if folder is not None:
-            return _read(folder, output)
-        same = [e for e in self.ran[0].record.outputs if (e.path, e.sha256) == (output.path, output.sha256)]
+        found = self.found[at]
+        if found is not None:
+            return _read(found, output)
+        same = [e for e in _outputs(self.ran[0]) if (e.path, e.sha256) == (output.path, output.sha256)]
         return self.data(0, same[0]) if same else None
 
 
@@ -259,11 +257,24 @@ def _drawn(run: Ran) -> tuple[str, ...]:
 
 def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
     """Return the places in the files that are not known to be equal, of each run."""
+    from envbuild.verification.judge import agree_outside, file_table, outside_table
+
+    ran, ignore = bench.ran, bench.session.ignore
+    tables = [file_table(ran, ignore), *([] if agree_outside(ran, ignore) else [outside_table(ran, ignore)])]
+    found: list[dict[str, Sequence[Place]]] = [{} for _ in ran]
+    for table in tables:
+        places = _files_in(bench, table)
+        if places is None:
+            return None
+        for each, more in zip(found, places, strict=True):
+            each |= more
+    return found
+
+
+def _files_in(bench: _Bench, table: FileTable) -> list[dict[str, Sequence[Place]]] | None:
     from envbuild.verification.content import leaves, leaves_noted
     from envbuild.verification.files import masks_of
-    from envbuild.verification.judge import file_table
 
-    table = file_table(bench.ran, bench.session.ignore)
     names = [{*table.of(run)} for run in bench.ran]
     in_doubt = dict.fromkeys(path for _, path in table.in_doubt())
     wanted = [name for name in names[0] if _path(table, bench.ran[0], name) in in_doubt]
@@ -328,8 +339,15 @@ def _metrics(bench: _Bench, at: int) -> Iterator[Place]:
             yield name, repr(point[1])
 
 
-def _read(folder: Path, output: Output) -> bytes | None:
-    file = folder / output.path
-    if output.size > _FILE or not file.parent.resolve().is_relative_to(folder.resolve()):
+def _outputs(run: Ran) -> tuple[Output, ...]:
+    return *run.record.outputs, *run.record.outside
+
+
+def _read(found: Repeated, output: Output) -> bytes | None:
+    folder = found.outside if output.path.startswith("/") else found.files
+    if folder is None or output.size > _FILE:
+        return None
+    file = folder / output.path.lstrip("/")
+    if not file.parent.resolve().is_relative_to(folder.resolve()):
         return None
     return os.fsencode(os.readlink(file)) if file.is_symlink() else read_foreign(file, _FILE)  # noqa: PTH115

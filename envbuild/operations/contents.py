@@ -18,6 +18,7 @@ from envbuild.record import history
 if TYPE_CHECKING:
     from envbuild.operations.run_context import Side
     from envbuild.record.model import Output, Record
+    from envbuild.runs.repeat import Repeated
     from envbuild.verification.content import Content
     from envbuild.verification.printed import Masks
 
@@ -35,6 +36,13 @@ def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     if file.is_symlink():
         return read(masked_path(os.readlink(file), masks).encode("utf-8", "surrogateescape"), masks)  # noqa: PTH115
     return read_file(file, masks)
+
+
+def content_in(found: Repeated, output: Output, masks: Masks) -> Content | None:
+    """Return the content of a file that a run left, in its project or outside; None also if it is gone."""
+    if output.path.startswith("/"):
+        return content_of(found.outside, msgspec.structs.replace(output, path=output.path.lstrip("/")), masks)
+    return content_of(found.files, output, masks) if found.files is not None else None
 
 
 def renamed_files(a: Record, b: Record) -> dict[str, str]:
@@ -84,11 +92,16 @@ def noted(side: Side, digests: dict[str, str]) -> Side:
 def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
     """Return a record with the digests of contents, by path."""
     table = dict(digests)
-    outputs = tuple(
-        msgspec.structs.replace(each, canonical=table[each.path]) if each.path in table else each
-        for each in record.outputs
-    )
-    return msgspec.structs.replace(record, outputs=outputs) if table else record
+
+    def noted(outputs: Iterable[Output]) -> tuple[Output, ...]:
+        return tuple(
+            msgspec.structs.replace(each, canonical=table[each.path]) if each.path in table else each
+            for each in outputs
+        )
+
+    if not table:
+        return record
+    return msgspec.structs.replace(record, outputs=noted(record.outputs), outside=noted(record.outside))
 
 
 def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:

@@ -153,15 +153,14 @@ class Laboratory:
 
 def opened(found: Repeated, ran: Ran) -> Ran:
     """Open the files of a run whose format is known: their bytes may differ where what they hold does not."""
-    from envbuild.operations.contents import content_of
+    from envbuild.operations.contents import content_in
     from envbuild.verification.files import masks_of
 
-    if found.files is None:
-        return ran
+    masks = masks_of(ran.record)
     contents = {
         output.path: content
-        for output in ran.record.outputs
-        if (content := content_of(found.files, output, masks_of(ran.record))) is not None
+        for output in (*ran.record.outputs, *ran.record.outside)
+        if (content := content_in(found, output, masks)) is not None
     }
     return replace(ran, contents=contents)
 

@@ -58,19 +58,20 @@ class Session:
 
         Their copies are still there.
         """
-        from envbuild.operations.contents import content_of
+        from envbuild.operations.contents import content_in
         from envbuild.verification.files import masks_of
-        from envbuild.verification.judge import event_files, file_table
+        from envbuild.verification.judge import event_files, file_table, outside_table
 
         numbers = sorted(self.ran)
         masks = [cache(partial(masks_of, run.record)) for run in self.runs]
-        outputs = [{output.path: output for output in run.record.outputs} for run in self.runs]
+        outputs = [{each.path: each for each in (*run.record.outputs, *run.record.outside)} for run in self.runs]
         events = [(at, path) for at, ran in enumerate(self.runs) for path in event_files(ran, self.ignore)]
-        for at, path in (*file_table(self.runs, self.ignore).in_doubt(), *events):
+        tables = file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)
+        for at, path in (*tables[0].in_doubt(), *tables[1].in_doubt(), *events):
             found, ran = self.done[numbers[at]], self.ran[numbers[at]]
-            if path in ran.contents or found.files is None:
+            if path in ran.contents:
                 continue
-            content = content_of(found.files, outputs[at][path], masks[at]())
+            content = content_in(found, outputs[at][path], masks[at]())
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
 
@@ -88,7 +89,8 @@ class Session:
     def forget(self) -> None:
         """Remove the copies of all runs but the first of each of the first two results; of more if they are small."""
         groups = self.judge().groups
-        small = sum(output.size for output in self.runs[0].record.outputs) <= _SMALL
+        record = self.runs[0].record
+        small = sum(output.size for output in (*record.outputs, *record.outside)) <= _SMALL
         wanted = {group[0] for group in groups[: _RESULTS if small else 2]}
         for index, number in enumerate(sorted(self.done)):
             if index not in wanted:

@@ -65,7 +65,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = history.process_folder(request.project, record.id)
     readers = _Readers(request)
-    around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
+    around = Outside(
+        mounts=request.mounts, wanted=request.outputs, copies=request.copies, kept=folder.parent / "outside"
+    )
     facts.record = record
     container = container_run(
         request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git

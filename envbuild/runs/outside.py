@@ -11,14 +11,15 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import read_foreign
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
@@ -35,6 +36,8 @@ MOST_BYTES = 4 << 30
 """Bytes that are read of the container's own files."""
 MOST_SCANNED = 200_000
 """Files of a mounted folder that are looked at."""
+COPIED, COPIED_FILE = 1 << 30, 128 << 20
+"""Bytes of one run's files outside its project that are copied to compare what they hold, and of one such file."""
 _PIECE = 1 << 20
 _SINGLE = 4
 """Files in one folder that are asked for one by one."""
@@ -102,6 +105,7 @@ class Outside(msgspec.Struct, kw_only=True):
         mounts: those of the caller.
         wanted: paths in the container that count whatever their names, and are copied to ``kept``.
         kept: folder for copies.
+        copies: folder for copies of all files, as far as there is room (``COPIED``); None for none.
         targets: where something is mounted in the container, the project included.
     """
 
@@ -109,9 +113,11 @@ class Outside(msgspec.Struct, kw_only=True):
     wanted: Sequence[str]
     kept: Path
     targets: Sequence[str] = ()
+    copies: Path | None = None
     files: dict[str, Output] = msgspec.field(default_factory=dict)
     left_out: list[str] = msgspec.field(default_factory=list)
     _before: dict[str, Mapping[str, workspace.FileState]] = msgspec.field(default_factory=dict)
+    _copied: int = 0
 
     def look_first(self) -> None:
         """Note the state of folders that are mounted to be written; the program has not started."""
@@ -174,6 +180,7 @@ class Outside(msgspec.Struct, kw_only=True):
                 self.files[path] = msgspec.structs.replace(each, path=path)
                 if each.sha256 is None:
                     self._name([path], _CLOSED)
+                self._copy_mounted(mount.source, each, path)
 
     def _in_memory(self, listing: Mapping[str, Any]) -> None:
         """Take what the process that ended last found in memory file systems; a program could have damaged it."""
@@ -267,23 +274,85 @@ class Outside(msgspec.Struct, kw_only=True):
         if member.issym():
             return Output(path=shown, change=change, size=0, sha256=sha256_bytes(os.fsencode(member.linkname)))
         data = archive.extractfile(member)
-        sha256 = self._digest(data, path) if data else None
+        sha256 = self._digest(data, path, member.size) if data else None
         return Output(path=shown, change=change, size=member.size, sha256=sha256, mode=mode)
 
-    def _digest(self, data: IO[bytes], path: str) -> str:
-        """Return the SHA-256; a file that is wanted is copied too."""
-        if not self._wanted(path):
-            digest = hashlib.sha256()
+    def _digest(self, data: IO[bytes], path: str, size: int) -> str:
+        """Return the SHA-256; a file that is wanted, or whose content is compared, is copied too."""
+        digest = hashlib.sha256()
+        with ExitStack() as streams:
+            kept = streams.enter_context(_made(self.kept / path.lstrip("/"))) if self._wanted(path) else None
+            copy = streams.enter_context(_Copy(self._place_of_copy(path, size)))
             while piece := data.read(_PIECE):
                 digest.update(piece)
-            return digest.hexdigest()
-        target = self.kept / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        import shutil
+                copy.write(piece)
+                if kept is not None:
+                    kept.write(piece)
+        return digest.hexdigest()
 
-        with target.open("wb") as copy:
-            shutil.copyfileobj(data, copy, _PIECE)
-        return sha256_file(target)
+    def _place_of_copy(self, path: str, size: int) -> Path | None:
+        """Return where a file is copied to whose content is compared; None if that is not wanted or too much."""
+        if self.copies is None or size > COPIED_FILE or self._copied + size > COPIED:
+            return None
+        self._copied += size
+        return self.copies / path.lstrip("/")
+
+    def _copy_mounted(self, source: Path, output: Output, path: str) -> None:
+        """Copy a file of a mounted folder; one that is another one by now is compared by its bytes."""
+        file = source / output.path if output.path else source
+        if output.sha256 is None or file.is_symlink() or (place := self._place_of_copy(path, output.size)) is None:
+            return
+        data = read_foreign(file, COPIED_FILE)
+        if data is not None and sha256_bytes(data) == output.sha256:
+            with _Copy(place) as copy:
+                copy.write(data)
+
+
+class _Copy:
+    """A file that is written as far as that is possible: without it, bytes are compared.
+
+    Args:
+        path: where; None for nowhere.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stream: IO[bytes] | None = None
+
+    def __enter__(self) -> _Copy:
+        if self._path is not None:
+            with suppress(OSError):
+                self._stream = _made(self._path)
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Add a piece; a disk that is full ends it."""
+        if self._stream is not None:
+            try:
+                self._stream.write(data)
+            except OSError:
+                self._give_up()
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            try:
+                self._stream.close()
+            except OSError:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        stream, self._stream = self._stream, None
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def _made(path: Path) -> IO[bytes]:
+    """Open a file to be written, unbuffered; folders above it are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("wb", buffering=0)
 
 
 def _below(path: str, top: str) -> bool:

@@ -52,6 +52,7 @@ STRICT = ("process ids of children",)
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
 _IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids")
 """What the hook varies (``ENVBUILD_VARY``)."""
+_OUTSIDE = "outside"
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -119,6 +120,11 @@ class Repeated:
     def files(self) -> Path | None:
         """Where its outputs are; None if the next run may have replaced them."""
         return None if self.in_place else self.folder / "project"
+
+    @property
+    def outside(self) -> Path:
+        """Where copies of its files outside the project are, each under its path in the container."""
+        return self.folder / _OUTSIDE
 
     def discard(self) -> None:
         """Remove the copy and what was printed."""
@@ -337,6 +343,7 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         watcher=output,
         printed=output.reader,
         cpuset=cpuset or plan.request.cpuset,
+        copies=folder / _OUTSIDE,
         limit=plan.limit,
     )
     varied = _varied(plan, number)

@@ -69,6 +69,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         index: digest of the index of several platforms that named the image in its registry; empty: none did.
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
+        copies: folder that files outside the project are copied to, to compare what they hold; None: nobody does.
         limit: how long the program may run; None for as long as it takes.
         preload: called while the program starts: imports what the end of the run needs.
         printed: makes what takes a stream of the run, from its start on; None: what is printed is not recorded.
@@ -113,6 +114,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     index: str = ""
     tensors: bool = True
     outputs: tuple[str, ...] = ()
+    copies: Path | None = None
     limit: TimeLimit | None = None
     printed: Callable[[Stream], StreamReader] | None = None
     preload: Callable[[], None] | None = None

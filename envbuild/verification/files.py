@@ -38,7 +38,8 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
     def digests() -> Mapping[str, str]:
         return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
 
-    return masks.with_files(drawn_names(output.path for output in record.outputs), digests)
+    paths = (output.path for output in (*record.outputs, *record.outside))
+    return masks.with_files(drawn_names(paths), digests)
 
 
 class FileTable:
@@ -47,15 +48,20 @@ class FileTable:
     Args:
         runs: each with its record and the contents of the files that were opened.
         compared: the paths of each that are compared.
+        outside: they are those outside the project.
     """
 
-    def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]]) -> None:
+    def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]], *, outside: bool = False) -> None:
         self.runs = runs
         masks = [masks_of(run.record) for run in runs]
         self._names = common_names(list(zip(compared, masks, strict=True)))
         wanted = [{*paths} for paths in compared]
         self._outputs: list[dict[str, Output]] = [
-            {names.get(each.path, each.path): each for each in run.record.outputs if each.path in paths}
+            {
+                names.get(each.path, each.path): each
+                for each in (run.record.outside if outside else run.record.outputs)
+                if each.path in paths
+            }
             for run, names, paths in zip(runs, self._names, wanted, strict=True)
         ]
         self._classes = [dict[str, str | None]() for _ in runs]

@@ -53,6 +53,8 @@ _MANY = 100
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
+_UNNAMED = "tmp⟨name⟩"
+"""What is in the place of such a name in a common one; nobody needs to hear of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,14 +241,16 @@ def refuted(verdict: Verdict, groups: Sequence[Sequence[int]], places: Mapping[s
         groups: indexes of runs with equal results.
         places: what differs, by stream or file.
     """
-    files = [f"{path} ({_some(names)})" for path, names in places.items() if path not in _STREAMS]
+    files = {path: f"{path} ({_some(names)})" for path, names in places.items() if path not in _STREAMS}
 
     def changed(channel: Channel) -> Channel:
         if channel.kind in places:
             return msgspec.structs.replace(channel, differs=(_NAMES[channel.kind],), names=())
-        if channel.kind == "files" and files:
-            names = tuple(path for path in places if path not in _STREAMS)
-            return msgspec.structs.replace(channel, differs=tuple(files), names=names)
+        if channel.kind in ("files", "outside"):
+            names = [path for path in files if path.startswith("/") == (channel.kind == "outside")]
+            if names:
+                phrases = tuple(files[path] for path in names)
+                return msgspec.structs.replace(channel, differs=phrases, names=tuple(names))
         return channel
 
     return msgspec.structs.replace(
@@ -259,9 +263,15 @@ def refuted(verdict: Verdict, groups: Sequence[Sequence[int]], places: Mapping[s
 
 
 def agree_elsewhere(runs: Sequence[Ran], ignore: Sequence[str]) -> bool:
-    """Whether runs agree in all but what is in files, printed and measured: end, steps, folders, files outside."""
-    readers: list[_Reader] = [_End(), _Deleted(ignore), _Folders(runs, ignore), _Steps(), _Outside(ignore)]
+    """Whether runs agree in all but what is in files, printed and measured: end, steps, folders."""
+    readers: list[_Reader] = [_End(), _Deleted(ignore), _Folders(runs, ignore), _Steps()]
     return all(len({sha256_json(reader.value(each)) for each in runs}) == 1 for reader in readers)
+
+
+def agree_outside(runs: Sequence[Ran], ignore: Sequence[str]) -> bool:
+    """Whether runs left equal files outside their project; ``ignore`` as for ``judge``."""
+    reader = _Outside(outside_table(runs, ignore))
+    return len({sha256_json(reader.value(each)) for each in runs}) == 1
 
 
 def metrics_of(run: Ran, ignore: Sequence[str]) -> dict[str, Any]:
@@ -285,9 +295,9 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``metric:PATTERN`` for metrics,
             ``stdout`` and ``stderr`` for streams. Lines of streams are left out when they are read (``printed``).
     """
-    files = file_table(runs, ignore)
+    files, outside = file_table(runs, ignore), outside_table(runs, ignore)
     readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Folders(runs, ignore)]
-    readers += [_Steps(), _Metrics(ignore), _Events(ignore), _Outside(ignore)]
+    readers += [_Steps(), _Metrics(ignore), _Events(ignore), _Outside(outside)]
     several = several_processes(*(each.record for each in runs))
     readers += [_Stream(kind, runs, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
@@ -309,8 +319,10 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         asked=asked,
         groups=tuple(map(tuple, groups.values())),
         channels=channels,
-        same_content=_same_content(files) if outcome in ("identical", "different") else (),
-        renamed=files.renamed,
+        same_content=(
+            (*_same_content(files), *_same_content(outside)) if outcome in ("identical", "different") else ()
+        ),
+        renamed=(*files.renamed, *(name for name in outside.renamed if _UNNAMED not in name)),
         training_equal=outcome == "different" and _training_equal(channels, files, pair),
         ignored=tuple(sorted({name for each in runs for name in _paths(each) if _ignored(name, ignore)})),
         exit_codes=tuple(each.record.exit_code for each in runs),
@@ -397,21 +409,24 @@ class _Files:
 
 
 class _Outside:
-    """Files that the program left outside its project; ``ignore`` as for files.
+    """Files that the program left outside its project, by their content.
 
     Names that are made for the moment (``tempfile``) are not compared, what is in such files is.
+
+    Args:
+        table: those that are compared.
     """
 
     kind: ChannelKind = "outside"
 
-    def __init__(self, ignore: Sequence[str]) -> None:
-        self._ignore = ignore
+    def __init__(self, table: FileTable) -> None:
+        self._table = table
 
     def value(self, run: Ran) -> Any:
-        return sorted((path, str(digest)) for path, digest in self._found(run))
+        return sorted((path, str(content)) for path, content in self._found(run))
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len([path for path, digest in self._found(run) if digest is not None])
+        count = len([path for path, content in self._found(run) if content is not None])
         return count, f"{plural(count, 'file')} outside the project" if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
@@ -420,14 +435,11 @@ class _Outside:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = Counter(self._found(one)), Counter(self._found(other))
         names = tuple(sorted({path for path, _ in (mine - theirs) + (theirs - mine)}))
-        return ((f"outside the project: {_some(names)}",) if names else ()), names
+        reasons = [_with_reason(path, self._table, one, other) for path in names]
+        return ((f"outside the project: {_some(reasons)}",) if names else ()), names
 
     def _found(self, run: Ran) -> list[tuple[str, str | None]]:
-        return [
-            (_TEMPORARY.sub("tmp*", output.path), output.content or output.sha256)
-            for output in run.record.outside
-            if not _ignored(output.path, self._ignore)
-        ]
+        return [(_TEMPORARY.sub("tmp*", path), content) for path, content in self._table.of(run).items()]
 
 
 class _Deleted:
@@ -668,6 +680,12 @@ def file_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
         for run in runs
     ]
     return FileTable(runs, compared)
+
+
+def outside_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
+    """Return the files outside the project that are compared; ``ignore`` as for ``judge``."""
+    paths = [[each.path for each in run.record.outside if not _ignored(each.path, ignore)] for run in runs]
+    return FileTable(runs, paths, outside=True)
 
 
 def _metrics(record: Record) -> dict[str, Any]:

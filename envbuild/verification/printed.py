@@ -492,6 +492,13 @@ _TABLE = (
         "size (kbytes)",
         rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
     ),
+    # The head of what ``pstats`` prints: calls are counted as in its rows, those of imports among them.
+    _rule(
+        "times",
+        "calls",
+        "function",
+        r"(?P<keep>^\s*)\d+ function calls(?: \(\d+ primitive calls\))?(?= in \d+\.\d+ seconds\s*$)",
+    ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", _TIME_OF_DAY),

@@ -178,6 +178,48 @@ def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> 
     assert found["differs"] == "outside the project: /dev/shm/w.bin", "a program that ends by os._exit is looked at too"
 
 
+LOGGED = """\
+import gzip, json, logging, os, sys, tempfile, time, zipfile
+start, dated = time.perf_counter(), time.strftime("/results/run-%Y%m%d-%H%M%S")
+for number, folder in enumerate((sys.argv[1], tempfile.mkdtemp(), dated)):
+    os.makedirs(folder, exist_ok=True)
+    logging.basicConfig(filename=folder + "/train.log", format="%(asctime)s %(message)s", level="INFO", force=True)
+    loss = 0.25 + (time.time_ns() % 1000 / 1e6 if sys.argv[2:] == [str(number)] else 0)
+    logging.info("epoch 1 loss %.6f", loss)
+    json.dump({"loss": 0.25, "elapsed": time.perf_counter() - start}, open(folder + "/metrics.json", "w"))
+    gzip.open(folder + "/predictions.csv.gz", "wt").write("a,b\\n1,2\\n")
+    zipfile.ZipFile(folder + "/all.zip", "w").writestr("a.txt", "a")
+"""
+
+
+def test_results_outside_the_project_are_compared_by_what_they_hold(project: Project, tmp_path: Path) -> None:
+    """Logs with times, archives, folders named for the run, in the container and in a mount; a loss in a log counts."""
+    project.write("t.py", LOGGED)
+    results = [tmp_path / str(number) for number in range(4)]
+    for each in results:
+        each.mkdir()
+    mounts = [
+        ("--mount", f"{each}:/results", "-n", "2", "--no-diagnose", "t.py", "/tmp/experiment") for each in results
+    ]
+    done = project.must("verify", *mounts[3])
+    assert "result    bit-identical 2/2: 12 files outside the project" in done.out
+    assert "/results/run-⟨date⟩/predictions.csv.gz (the format keeps the time of writing)" in done.out
+    for number, place in enumerate(("/tmp/experiment", "/tmp/tmp", "/results/run-")):
+        found = rows(project("verify", *mounts[number], str(number)))
+        assert found["differs"].startswith(f"outside the project: {place}")
+        assert found["differs"].count("train.log") == 1
+        assert "epoch 1 loss 0.25" in found["differs"]
+
+
+def test_what_follows_the_clock_outside_the_project_is_no_difference(project: Project) -> None:
+    """Without a name or a format that is known: experiments look at what a program leaves in its container as well."""
+    project.write("t.py", f'import os\nos.mkdir("/tmp/run")\nos.chdir("/tmp/run")\n{MEASURED}')
+    project.must("verify", "-n", "2", "t.py")
+    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    found = {(each["path"], each["kind"]) for each in proof["measured"]}
+    assert {("/tmp/run/notes.json", "duration"), ("/tmp/run/state.bin", "date")} <= found
+
+
 def test_a_run_that_hangs_is_ended(project: Project) -> None:
     """After the time that was given; its stacks and those of its children are shown."""
     project.write("t.py", HANG)

@@ -486,3 +486,57 @@ def one_file(path: str) -> Iterator[BinaryIO]:
         archive.addfile(member, io.BytesIO(b"x"))
     data.seek(0)
     yield data
+
+
+def test_files_are_copied_to_compare_what_they_hold(
+    upper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the container and of mounts, as far as there is room; all have a digest, whether they are copied or not."""
+    monkeypatch.setattr(outside, "COPIED_FILE", 6)
+    monkeypatch.setattr(outside, "COPIED", 12)
+    copies, kept = tmp_path / "copies", tmp_path / "kept"
+    mounts = (Mount(source=upper, target="/results"),)
+    around = Outside(mounts=mounts, wanted=("/res/wanted",), kept=kept, copies=copies)
+    around.look_first()
+    own = Files({"/res": None, "/res/a": b"inside", "/res/large": b"too large", "/res/wanted": b"w"}, changed=())
+    around.look_inside(own)
+    (upper / "log").write_text("mount")
+    (upper / "more").write_text("over")
+    (upper / "link").symlink_to("log")
+    listed, left_out = around.look_last({})
+    assert left_out == ()
+    found = {path.relative_to(copies).as_posix(): path.read_bytes() for path in copies.rglob("*") if path.is_file()}
+    assert found == {"res/a": b"inside", "res/wanted": b"w", "results/log": b"mount"}
+    assert (kept / "res/wanted").read_bytes() == b"w"
+    assert {each.path: each.sha256 for each in listed} == {
+        "/res/a": sha(b"inside"),
+        "/res/large": sha(b"too large"),
+        "/res/wanted": sha(b"w"),
+        "/results/log": sha(b"mount"),
+        "/results/more": sha(b"over"),
+        "/results/link": sha(b"log"),
+    }
+
+
+def test_a_full_disk_costs_a_copy_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has its digest, and half a copy would be taken for what it holds."""
+    around = Outside(mounts=(), wanted=(), kept=tmp_path / "kept", copies=tmp_path / "copies")
+    monkeypatch.setattr(outside, "_PIECE", 2)
+    opened = outside._made
+
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            if self.tell() >= 4:
+                raise OSError(28, "No space left on device")
+            return super().write(data)
+
+    def made(path: Path) -> io.FileIO:
+        opened(path).close()
+        return Full(path, "wb")
+
+    monkeypatch.setattr(outside, "_made", made)
+    around.look_inside(Files({"/res": None, "/res/a": b"123456", "/res/b": b"1234"}, changed=()))
+    listed, left_out = around.look_last({})
+    assert {each.path: each.sha256 for each in listed} == {"/res/a": sha(b"123456"), "/res/b": sha(b"1234")}
+    assert left_out == ()
+    assert [path.name for path in (tmp_path / "copies/res").iterdir()] == ["b"]

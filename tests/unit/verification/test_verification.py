@@ -12,6 +12,7 @@ import pytest
 
 from envbuild.cli.render import verify as render
 from envbuild.cli.render.diff import divergence_json
+from envbuild.core.digest import sha256_bytes
 from envbuild.core.tfrecord import crc32c
 from envbuild.determinism.operations import table
 from envbuild.difference.finding import Finding
@@ -39,6 +40,7 @@ from envbuild.verification.calls import (
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Evidence, Operation
+from envbuild.verification.files import masks_of
 from envbuild.verification.judge import Channel, Ran, Verdict, judge, metrics_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Masks, Printed
@@ -914,6 +916,40 @@ def test_extended_attributes_and_permissions_outside_the_project_count() -> None
     assert judge([ran(one), ran(one)], 2).outcome == "identical"
     left = [ran(outside=(with_mode("/tmp/w", mode),)) for mode in ("644", "600")]
     assert judge(left, 2).differs == ("permissions of /tmp/w (644 → 600)",)
+
+
+def with_bytes(path: str, content: bytes, **changes: Any) -> Ran:
+    """A run that left one file outside its project, which was opened."""
+    found = output(path, sha256_bytes(content))
+    opened = read(content, masks_of(record(**changes)))
+    return replace(ran(outside=(found,), **changes), contents={path: opened} if opened is not None else {})
+
+
+def test_files_outside_the_project_are_compared_by_what_they_hold() -> None:
+    """As those of the project are: a log with times that a program leaves in `/tmp` or in a mounted folder."""
+    lines = "2026-01-01 10:15:0{} INFO epoch 1 loss {}\n"
+    start = "2026-01-01T10:15:00.000Z"
+    runs = [with_bytes("/tmp/run/train.log", lines.format(at, 0.25).encode(), start=start) for at in (1, 2)]
+    verdict = judge(runs, 2)
+    assert verdict.outcome == "identical"
+    assert [each.path for each in verdict.same_content] == ["/tmp/run/train.log"]
+    other = with_bytes("/tmp/run/train.log", lines.format(2, 0.26).encode(), start=start)
+    verdict = judge([runs[0], other], 2)
+    assert verdict.outcome == "different"
+    assert "/tmp/run/train.log" in verdict.differs[0]
+    assert "0.25" in verdict.differs[0], "what differs in it is named"
+
+
+def test_folders_outside_the_project_that_are_named_for_the_run_have_a_common_name() -> None:
+    """As those of the project, and of tempfile, whose names nobody needs to hear of; what is in them counts."""
+    start = "2026-01-01T10:15:00.000Z"
+    dated = ("/results/20260101-101500/w", "/results/20260101-101507/w")
+    drawn = ("/tmp/tmpab12cd34/w", "/tmp/tmpzz98yx76/w")
+    for names, renamed in ((dated, ("/results/⟨date⟩/w",)), (drawn, ())):
+        runs = [with_bytes(name, b"same", start=start) for name in names]
+        verdict = judge(runs, 2)
+        assert (verdict.outcome, verdict.renamed) == ("identical", renamed)
+        assert judge([runs[0], with_bytes(names[1], b"other", start=start)], 2).outcome == "different"
 
 
 def test_folders_that_are_named_for_the_run_are_compared_under_a_common_name() -> None:
