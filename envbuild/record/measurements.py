@@ -23,7 +23,7 @@ _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-
 _TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
-_RATES = _words("fps sps wps throughput")
+_RATES = _words("fps sps wps mfu throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
@@ -42,6 +42,8 @@ _OF_MEMORY = _words(
     "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
 )
 _IDENTITIES = _words("uuid guid pid ppid hostname")
+_ALONE = (["host"], ["thread"], ["thread", "id"], ["tid"])
+"""Identities, if there is no other word: ``threads`` are a number of them, a ``message thread`` is data."""
 _IDENTIFIED = _words("run session experiment trial job process kernel execution")
 _WORK = _words(
     "fit refit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
@@ -117,7 +119,7 @@ def kind_of(name: str) -> Kind | None:
         or (last == "name" and before in ("host", "node"))
     ):
         return "identity"
-    return "identity" if words == ["host"] or "".join(words) == "runid" else None
+    return "identity" if words in _ALONE or "".join(words) == "runid" else None
 
 
 def _has_memory(word: str) -> bool:

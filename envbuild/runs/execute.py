@@ -29,6 +29,7 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.record.processes import ForeignPackage
 from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.observations import observations
@@ -275,8 +276,15 @@ def _read_tensors(
     if changed["exit_code"] > _KILLED:
         found: Mapping[str, Any] = {path: {"unread": "the program was killed"} for path in files}
     else:
-        found = tensors.read(engine, container, request.mounted, folder, request.lock.python.version, files)
+        found = tensors.read(
+            engine, container, request.mounted, folder, request.lock.python.version, files, _packages(changed)
+        )
     return tensors.with_tensors(outputs, found, files)
+
+
+def _packages(changed: Mapping[str, Any]) -> list[ForeignPackage]:
+    """Return what the processes of a run imported from elsewhere than the image."""
+    return [package for process in changed.get("processes", ()) for package in process.packages]
 
 
 def _other_ranks(request: RunRequest, changed: Mapping[str, Any]) -> dict[str, Any]:

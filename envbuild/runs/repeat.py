@@ -23,7 +23,7 @@ import msgspec
 from envbuild.core.fs import folder_below
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import state_path
-from envbuild.lockfile.layout import HOST_NAME
+from envbuild.lockfile.layout import HOST_NAME, VARIED_HOST
 from envbuild.lockfile.model import Lock
 from envbuild.record import history
 from envbuild.record.model import Record
@@ -357,7 +357,9 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
     if inside and varied:
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
     if "host" in plan.vary and varied:
-        request = msgspec.structs.replace(request, hostname=f"{HOST_NAME}-{varied}")
+        digits = len(HOST_NAME) - len(VARIED_HOST)
+        name = f"{VARIED_HOST}{varied % 10**digits:0{digits}}"
+        request = msgspec.structs.replace(request, hostname=name)
     if "cpus" in plan.vary and not varied % 2:
         # the others have as many CPUs as the lock has threads
         request = msgspec.structs.replace(request, cpuset=plan.request.cpuset)

@@ -56,7 +56,9 @@ _OF_TIME = _words(
     " speeds throughput fps wall walltime runtime runtimes bench benchmark benchmarks profile profiler seconds secs sec"
     " ms millis milliseconds microseconds nanoseconds stopwatch timestamp timestamps took spent"
 )
-_OF_MEMORY = _words("memory mem rss vms peak hwm maxrss vmrss vmhwm vmsize vmpeak resident ram heap swap uss pss")
+_OF_MEMORY = _words(
+    "memory mem load loadavg rss vms peak hwm maxrss vmrss vmhwm vmsize vmpeak resident ram heap swap uss pss"
+)
 _OF_IDENTITY = _words(
     "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier"
 )

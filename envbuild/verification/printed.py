@@ -21,8 +21,15 @@ from itertools import chain, zip_longest
 
 import msgspec
 
-from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import NUMBERED, assigns_result, assigns_unknown, is_result
+from envbuild.lockfile.layout import HOST_NAME, VARIED_HOST
+from envbuild.record.measurements import (
+    NUMBERED,
+    assigns_result,
+    assigns_unknown,
+    is_result,
+    kind_of,
+    name_leaves_doubt,
+)
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
@@ -46,7 +53,7 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|wps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|mfu|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
 _OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock|train_wall)(?:_(?:s|sec|ms))?"
@@ -73,7 +80,7 @@ _NAMED_BEHIND = re.compile(
     r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE
 )
 """Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
-_HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+_HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(VARIED_HOST)}}}(?![\w-])")
 _DIGITS = 64
 SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
@@ -118,7 +125,7 @@ def moment_of(number: float) -> float:
 
 def common_host(text: str) -> str:
     """Put the first run's host name in the place of those that the others were given (``runs.repeat``)."""
-    return _HOSTS.sub(HOST_NAME, text) if HOST_NAME in text else text
+    return _HOSTS.sub(HOST_NAME, text) if VARIED_HOST in text else text
 
 
 class Masks:
@@ -191,7 +198,7 @@ class Masks:
             or _MAYBE.search(line) is None
         ):
             return Masked(line, frozenset(kinds))
-        line = self._apply(line, kinds)
+        line = self._apply(_without_row(line, kinds), kinds)
         guessed = _GUESSED in kinds
         kinds.discard(_GUESSED)
         # In tables what is next to a number is as wide as the number leaves it.
@@ -231,6 +238,17 @@ class Masks:
         if rule.kind in _MEASURED and rule.moment is None and said.unknown:
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
+
+
+def _without_row(line: str, kinds: set[str]) -> str:
+    """Mask the numbers of a table's row that begins with the name of a measurement: mean and deviation of times."""
+    found = _ROW.fullmatch(line)
+    if found is None or (kind := kind_of(found["name"])) not in ("time", "rate", "memory"):
+        return line
+    if name_leaves_doubt(found["name"]):
+        return line
+    kinds.add(kind if kind == "memory" else f"{kind}s")
+    return " ".join((found["name"], *(f"⟨{kind}⟩" for _ in found["rest"].split())))
 
 
 def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
@@ -376,6 +394,7 @@ _LOGGED_BY_CLOCK = re.compile(
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
     r"|shuffle_dataset_op\.cc:\d+\] (?:Filling up shuffle buffer|Shuffle buffer filled)"  # every 10 s
     r"|cpu_allocator_impl\.cc:\d+\] Allocation of \d+ exceeds \d+% of free system memory)"
+    r"|(?:.*\bfont_manager\b.*)?Matplotlib is building the font cache; this may take a moment\.\s*$"  # a timer, of 5 s
     r"|\[[IW](?:\d{4} \d\d:\d\d:\d\d\.\d+)? socket\.cpp:\d+\] \[c10d\] "
     r"(?:The hostname of the client socket cannot be retrieved\. err=-?\d+"  # once, but two threads may both find it so
     r"|The server socket on \S+ has timed out, will retry\.|No socket on \(\S+, \d+\) is listening yet, will retry\."
@@ -431,6 +450,13 @@ _TABLE = (
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
+    _rule(
+        "times",
+        "date",
+        "_",
+        r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)_(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)",
+        _date,
+    ),
     # The prefix of Kineto's lines (PyTorch's profiler): process and thread behind the date.
     _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
@@ -448,7 +474,7 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps wps throughput per_sec /s",
+        "sps fps wps mfu throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
@@ -522,6 +548,14 @@ _TABLE = (
         "s minutes mins hour",
         rf"{_FREE}{_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
+    # Not "0.1 min, 0.9 max", nor "loss 0.5 (0.1 min)".
+    _rule(
+        "times",
+        "time",
+        "min",
+        r"(?P<keep>^(?!.*\b(?:max|avg|mean|median|maximum)\b).*?\b(?:in|took|time|elapsed):?\s*)"
+        rf"{_NUMBER}\s?min\b(?!\s*[:=\w])",
+    ),
     _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
     _rule("times", "time", " s", rf"{_FREE}{_NUMBER} s(?=$|\s*[\])}},;.|])"),
@@ -558,6 +592,9 @@ def _may_match(line: str) -> tuple[int, ...]:
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """No text that a program prints holds these: such lines are compared as they are."""
 _SPACES = re.compile(r" {2,}")
+_ROW = re.compile(
+    rf"\s*(?P<name>[A-Za-z][A-Za-z_]*_[A-Za-z_]+)\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*", re.IGNORECASE
+)
 _ELAPSED = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
 """A name of what is counted, up to its number."""
 _DIGIT = re.compile(r"\d|\?")

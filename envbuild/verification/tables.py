@@ -30,6 +30,8 @@ _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
+_INDEX = re.compile(r"[A-Za-z_]\w*(?: +\.\.\.)?")
+"""The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
@@ -75,6 +77,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._held: list[str] = []
+        self._named = False
         self._columns: _Columns | None = None
 
     def take(self, row: str) -> Iterator[Shown]:
@@ -86,8 +89,9 @@ class Tables:
                 return
             self._columns = None
         if self._held:
-            held = self._held
-            self._columns = _columns(held[-1], row)
+            held, named = self._held, self._named
+            self._named = False
+            self._columns = _frame(held[0], row) if named else _columns(held[-1], row)
             if self._columns is not None:
                 self._held = []
                 yield from (Shown(each, _squeezed(each)) for each in held)
@@ -96,6 +100,10 @@ class Tables:
                 return
             if len(held) == 1 and _is_rule(held[0]) and _is_head(row):
                 held.append(row)
+                return
+            if len(held) == 1 and held[0].startswith(" ") and _INDEX.fullmatch(row) is not None:
+                held.append(row)
+                self._named = True
                 return
             yield from self.finish()
         if _is_rule(row) or _is_head(row):

@@ -47,6 +47,8 @@ _TOKEN = re.compile(
     r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
 )
 _SPACES = re.compile(r"\s+")
+_BLANKS = re.compile(r" ?(\0(?:number|clock)\0) ?")
+"""A number in a field of some width has as many blanks as it leaves."""
 _MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-\Z")
 _NAME = 80
 """Characters before and after a number in which it may be named."""
@@ -217,7 +219,7 @@ def _split(text: str) -> tuple[str, list[_Token]]:
         tokens.append(_Token(kind, found[0], text[max(0, begin - _NAME) : begin], text[end : end + _NAME], begin))
         place = found.end()
     parts.append(text[place:])
-    return _SPACES.sub(" ", "".join(parts)), tokens
+    return _BLANKS.sub(r"\1", _SPACES.sub(" ", "".join(parts))), tokens
 
 
 def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
@@ -232,7 +234,10 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
         return kind_of_numbers([(when, number_of(token.text, exact=exact)) for when, token in tokens])
     if kinds == {"clock"}:
         times = [(when, _clock(token.text)) for when, token in tokens]
-        return "date" if is_time_of_day(times) else kind_of_numbers(times)
+        hours = [(when, number) for when, token in tokens if (number := _hours(token.text)) is not None]
+        if is_time_of_day(times) or (len(hours) == len(tokens) and is_time_of_day(hours)):
+            return "date"
+        return kind_of_numbers(times)
     if kinds == {"weekday"}:
         return "date" if _are_weekdays(tokens) else None
     if len(kinds) > 1:
@@ -265,6 +270,8 @@ _HEX = re.compile(
     r"(?![0-9A-Za-z.]|[-+]\d)"
 )
 """What may be drawn: at least eight digits, letters among them, or a UUID."""
+_KNOWN = re.compile(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
+"""The same where it is known what was drawn: one name in forty has eight figures alone."""
 
 
 def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
@@ -291,7 +298,8 @@ def mark_drawn(text: str, drawn: Sequence[str] | None, known: frozenset[str]) ->
         draw = ("?" if word not in known else None) if drawn is None else _draw(word, drawn)
         return word if draw is None else f"⟨drawn {draw} {len(word)}⟩"
 
-    return _HEX.sub(marked, text) if _HEX.search(text) is not None else text
+    pattern = _HEX if drawn is None else _KNOWN
+    return pattern.sub(marked, text) if pattern.search(text) is not None else text
 
 
 def _draw(word: str, drawn: Sequence[str]) -> int | None:
@@ -351,6 +359,14 @@ def _clock(text: str) -> Number:
     total += int(days.split()[0]) * 86400 if days else 0
     unit = seconds.off if seconds.whole else seconds.off * Fraction(100, 51)
     return Number(total, unit)
+
+
+def _hours(text: str) -> Number | None:
+    """Return hours and minutes of a day as seconds, those of the minute's middle; None if it is something else."""
+    hour, _, minute = text.partition(":")
+    if not (hour.isdecimal() and len(minute) == 2 and minute.isdecimal() and int(hour) < 24 and int(minute) < 60):
+        return None
+    return Number(Fraction(int(hour) * 3600 + int(minute) * 60 + 30), Fraction(30))
 
 
 def _are_weekdays(tokens: Sequence[tuple[When, _Token]]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
 from envbuild.errors import EngineError
 from envbuild.lockfile import layout
 from envbuild.record.model import Output, Tensor
+from envbuild.record.processes import ForeignPackage
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".hdf5", ".keras")
 MIXED: Final = (".bin",)
@@ -36,6 +37,8 @@ _PROGRAM = (
     f"import sys; sys.path.insert(0, {_LIBRARY!r}); "
     "from _envbuild.tensors.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
+_LIBRARIES = ("h5py", "numpy")
+"""What the reader takes from the environment."""
 _ANSWER = "tensors.json"
 _TOO_LARGE = 1 << 24
 """Bytes of the answer."""
@@ -70,7 +73,13 @@ def with_reasons(outputs: Sequence[Output]) -> tuple[Output, ...]:
 
 
 def read(
-    engine: ContainerRunner, program: ContainerRun, project: Path, folder: Path, python: str, files: Sequence[str]
+    engine: ContainerRunner,
+    program: ContainerRun,
+    project: Path,
+    folder: Path,
+    python: str,
+    files: Sequence[str],
+    packages: Iterable[ForeignPackage] = (),
 ) -> dict[str, Any]:
     """Have files read in the image of a run and return the answer: for each file what is in it, or why not.
 
@@ -81,12 +90,13 @@ def read(
         folder: the run's folder, where the answer is written.
         python: version of the environment's Python, such as ``3.11``.
         files: saved models.
+        packages: what the run imported from elsewhere than the image: libraries that are mounted read-only are used.
     """
     answer = folder / _ANSWER
     why = "its reader gave no answer"
     try:
         answer.unlink(missing_ok=True)
-        code = engine.run_container(_container(program, project, folder, python, files[:FILES]))
+        code = engine.run_container(_container(program, project, folder, python, files[:FILES], packages))
         if code:
             why = f"its reader ended with exit code {int(code)}"
         elif (data := read_foreign(answer, _TOO_LARGE)) is not None:
@@ -99,18 +109,33 @@ def read(
     return {path: {"unread": why} for path in files}
 
 
-def _container(program: ContainerRun, project: Path, folder: Path, python: str, files: Sequence[str]) -> ContainerRun:
+def _container(
+    program: ContainerRun,
+    project: Path,
+    folder: Path,
+    python: str,
+    files: Sequence[str],
+    packages: Iterable[ForeignPackage],
+) -> ContainerRun:
     """Describe the reader's container."""
-    site = f"{layout.ENV_PREFIX}/lib/python{python}/site-packages"
+    sites = [f"{layout.ENV_PREFIX}/lib/python{python}/site-packages"]
+    mounts: list[Mount] = []
+    for package in packages:
+        site = PurePosixPath(package.path).parent
+        found = [mount for mount in program.mounts if mount.read_only and site.is_relative_to(mount.target)]
+        if package.name.lower() in _LIBRARIES and found and ":" not in str(site):
+            sites.append(str(site))
+            mounts += (mount for mount in found if mount not in mounts)
     return msgspec.structs.replace(
         program,
         entrypoint=(f"{layout.ENV_PREFIX}/bin/python", "-I", "-S", "-B", "-c", _PROGRAM),
-        command=(f"{layout.RUN_DIR}/{_ANSWER}", layout.WORKSPACE, site, *files),
+        command=(f"{layout.RUN_DIR}/{_ANSWER}", layout.WORKSPACE, ":".join(dict.fromkeys(sites)), *files),
         # A file lock is a write for some network file systems, and the project is read-only.
         environment={"HDF5_USE_FILE_LOCKING": "FALSE"},
         mounts=(
             Mount(source=project, target=layout.WORKSPACE, read_only=True),
             Mount(source=folder, target=layout.RUN_DIR),
+            *mounts,
         ),
         workdir="/",
         network="none",

@@ -32,7 +32,7 @@ class Figures:
     Args:
         callers: notes who asks.
         number: what measures of memory are, below ``/proc`` and as ``getrusage`` gives them; empty for what is usual.
-            With one, process numbers and the load stay as they are: what follows the number exactly is a measurement.
+            With one, process numbers stay as they are, and the load is that number: what follows it is a measurement.
     """
 
     def __init__(self, callers: Callers, number: str = "") -> None:
@@ -62,6 +62,7 @@ class Figures:
     def _usage(self, number: int) -> None:
         import resource
 
+        self._constant(os, "getloadavg", (float(number),) * 3)
         original: Any = resource.getrusage
 
         def getrusage(who: int) -> Any:
@@ -130,10 +131,7 @@ class Figures:
                 return original(file, mode, *arguments, **options)
             with original(file, "rb") as stream:
                 data = stream.read()
-            if self.number:
-                data = _NUMBERS.sub(self.number.encode(), data)
-            else:
-                data = (_placed if str(path).endswith(_MAPS) else _ones)(data)
+            data = (_placed if str(path).endswith(_MAPS) else _as_one)(data, (self.number or "1").encode())
             return io.BytesIO(data) if "b" in mode else io.StringIO(data.decode("utf-8", "replace"))
 
         files: Any = builtins
@@ -184,13 +182,18 @@ class _Entry:
         return self._figures.of_file(found, "os.DirEntry.stat", sys._getframe(1))
 
 
-def _ones(data: bytes) -> bytes:
-    """Put a 1 in the place of every number."""
-    return _NUMBERS.sub(b"1", data)
+def _as_one(data: bytes, number: bytes) -> bytes:
+    """Put one number in the place of every other one."""
+    return _NUMBERS.sub(number, data)
 
 
-def _placed(data: bytes) -> bytes:
-    """Put a 1 in the place of what depends on where files are mapped; their names stay: proc_pid_maps(5)."""
+def _placed(data: bytes, number: bytes) -> bytes:
+    """Put a 1 in the place of what depends on where files are mapped; their names stay: proc_pid_maps(5).
+
+    Other lines, of smaps, hold measures of memory.
+    """
     mapped = re.compile(rb"[0-9a-f]+-[0-9a-f]+ (\S{4}) [0-9a-f]+ \S+ +[0-9]+")
     lines = data.splitlines(keepends=True)
-    return b"".join(mapped.sub(rb"1-1 \1 1 1:1 1", line) if mapped.match(line) else _ones(line) for line in lines)
+    return b"".join(
+        mapped.sub(rb"1-1 \1 1 1:1 1", each) if mapped.match(each) else _as_one(each, number) for each in lines
+    )

@@ -31,11 +31,11 @@ _CHUNK = 1 << 20
 
 def main(arguments: Sequence[str]) -> int:
     """Write ``OUTPUT``; prints nothing, whatever libraries print."""
-    output, root, site, *files = arguments
+    output, root, sites, *files = arguments
     silence = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(silence, descriptor)
-    sys.path.append(site)
+    sys.path += sites.split(os.pathsep)
     write(output, read_all(root, files, folder=os.path.dirname(output)))
     return 0
 

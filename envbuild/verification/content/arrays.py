@@ -12,10 +12,10 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from envbuild.record.measurements import kind_of, names_result
+from envbuild.record.measurements import are_durations, kind_of, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.printed import moment_of
@@ -99,8 +99,11 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_npy(out: Canonical, path: str, data: bytes) -> None:
-    """Read a structured array by its fields, or one of datetimes; raises ``UnreadableError`` for all others."""
-    fields, rows, start, head = _layout(data)
+    """Read a structured array by its fields, or one of datetimes; raises ``UnreadableError`` for all others.
+
+    In an archive further one that has the name of a measurement: a number, or a list of durations.
+    """
+    fields, rows, start, head = _layout(data, path.rpartition("/")[2].rpartition(":")[2].removesuffix(".npy"))
     out.add(path, head)
     width = sum(field.size for field in fields)
     table = memoryview(data)[start:]
@@ -130,7 +133,7 @@ def _column(out: Canonical, path: str, field: _Field, cells: Sequence[bytes]) ->
         out.add(f"{path}[{number}]", cell)
 
 
-def _layout(data: bytes) -> tuple[list[_Field], int, int, str]:
+def _layout(data: bytes, name: str) -> tuple[list[_Field], int, int, str]:
     """Return fields of a row, the number of rows, where they begin and what the header says of them."""
     width = 2 if data[6:7] == b"\x01" else 4
     start = 8 + width + int.from_bytes(data[8 : 8 + width], "little")
@@ -143,7 +146,9 @@ def _layout(data: bytes) -> tuple[list[_Field], int, int, str]:
     except (ValueError, SyntaxError, KeyError, IndexError, TypeError, MemoryError, RecursionError):
         raise UnreadableError("an array of a type that is not read by its fields") from None
     if not isinstance(kinds, list) and not any(field.unit for field in fields):
-        raise UnreadableError("a plain array")
+        if kinds[1:2] not in ("i", "u", "f") or len(shape) > 1 or not (are_durations(name) if shape else kind_of(name)):
+            raise UnreadableError("a plain array")
+        fields = [replace(field, name=name) for field in fields]
     return fields, math.prod(shape), start, repr(header)
 
 

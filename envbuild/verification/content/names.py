@@ -18,6 +18,7 @@ _DATE = re.compile(
 _SHORT = re.compile(
     r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d"
 )
+_YEARLESS = re.compile(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
 _OF_DAY = re.compile(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
 _EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
 _BEHIND = re.compile(r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])")
@@ -28,7 +29,7 @@ _DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![
 def masked_path(path: str, masks: Masks) -> str:
     """Return a path without dates about when the run was, and names that were drawn for it."""
     text = _UUID.sub("⟨name⟩", common_host(path))
-    for pattern in (_DATE, _SHORT, _EPOCH):
+    for pattern in (_DATE, _SHORT, _EPOCH, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _OF_DAY.sub("⟨time⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)

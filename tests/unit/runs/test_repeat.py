@@ -356,7 +356,7 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
         None,
         *(f"{number}:listings,environment,pids" for number in (1, 2)),
     ]
-    assert [request.hostname for request in engine.asked] == ["envbuild", "envbuild-1", "envbuild-2"]
+    assert [request.hostname for request in engine.asked] == ["envbuild", "envbu001", "envbu002"]
     assert [request.cpuset for request in engine.asked] == ["", "0", ""]
     assert len(set(times)) == 3
     assert {"process ids of children", "number of visible CPUs", "host name"} < set(variations(plan))

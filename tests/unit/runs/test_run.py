@@ -566,6 +566,29 @@ def saving(path: Path, data: bytes = b"model", code: int = 0) -> Callable[[Path]
 TENSOR = {"dtype": "float32", "shape": [2, 3], "digest": "ab" * 16, "norm": 1.5}
 
 
+def test_the_reader_has_libraries_that_the_program_had_from_a_mount(project: Path, tmp_path: Path) -> None:
+    """h5py from a folder mounted read-only, as frameworks are on clusters; from one that a program may write: never."""
+
+    def asked(*, read_only: bool) -> tuple[tuple[str, ...], list[str]]:
+        save = saving(project / "m.keras")
+
+        def action(folder: Path) -> int:
+            package = {"name": "h5py", "path": "/frameworks/h5py"}
+            (folder / "process-2.json").write_text(json.dumps({"pid": 2, "packages": [package]}))
+            return save(folder)
+
+        engine = Engine(action)
+        mount = Mount(source=tmp_path, target="/frameworks", read_only=read_only)
+        run(a_request(project, "train.py", mounts=(mount,)), engine)
+        reader = engine.asked[-1]
+        return reader.command, [each.target for each in reader.mounts if each.target == "/frameworks"]
+
+    command, mounted = asked(read_only=True)
+    assert (command[2], mounted) == ("/opt/env/lib/python3.11/site-packages:/frameworks", ["/frameworks"])
+    command, mounted = asked(read_only=False)
+    assert (command[2], mounted) == ("/opt/env/lib/python3.11/site-packages", [])
+
+
 def test_saved_models_are_read_after_the_program(project: Path) -> None:
     """The reader gets the same image and user, the project read-only, no network; its answer is in the record."""
     engine = Engine(saving(project / "m.keras"))

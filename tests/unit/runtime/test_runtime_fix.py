@@ -60,14 +60,19 @@ def test_another_stream_of_entropy_is_noted() -> None:
 @pytest.mark.subprocess
 def test_measures_of_memory_are_the_number_that_is_given() -> None:
     """Below /proc and as ``getrusage`` has it; process numbers stay as they are."""
-    status, usage, same = _found(
+    status, usage, same, load, names = _found(
         "fix_figures",
-        "import resource\n"
+        "import resource, struct\n"
         "before = os.getpid()\n"
         "fix_figures.Figures(callers, '1048576').install()\n"
         "text = next(line for line in open('/proc/self/status') if line.startswith('VmRSS'))\n"
-        "print(json.dumps([text, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, os.getpid() == before]))\n",
+        "names = [line.split()[-1] for line in open('/proc/self/maps') if '.so' in line]\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print(json.dumps([text, used, os.getpid() == before, os.getloadavg()[0], names]))\n",
     )
+    assert load == 1048576.0
+    assert names, "libraries are loaded"
+    assert all(map(os.path.exists, names)), "a library is found by its name, which holds numbers"
     assert status.split() == ["VmRSS:", "1048576", "kB"]
     assert (usage, same) == (1048576, True)
 

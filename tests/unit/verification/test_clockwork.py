@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import of_bytes, of_texts, skeleton
+from envbuild.verification.tokens import mark_drawn, of_bytes, of_texts, skeleton
 
 START = 1_790_000_000
 
@@ -83,6 +83,8 @@ def spent(clock: Clock, questions: int = 5) -> float:
         (lambda c: f"at {c.date().isoformat(timespec='milliseconds')}", ["date"]),
         (lambda c: c.date().strftime("on %d %B %Y or %a %b %d %H:%M:%S %Y"), ["date", "date"]),
         (lambda c: c.date().strftime("at %H:%M:%S on %A"), ["date", "date"]),
+        (lambda c: c.date().strftime("_Generated on %d %B %Y at %H:%M_"), ["date", "date"]),
+        (lambda c: f"took {spent(c):12.6f} in all\tloss 0.5", ["duration"]),
         (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
         (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
         (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
@@ -402,6 +404,14 @@ def known(program: Callable[[System], dict[str, object]]) -> list[str] | None:
     ]
     places = measured(runs)
     return None if places is None else [each.kind for each in places]
+
+
+def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> None:
+    """One name of eight digits in forty has no letter, and a fixed stream draws the same one in each experiment."""
+    drawn = ["1897597200112233", "ab12cd34" * 2]
+    assert mark_drawn("run 18975972 at 20261126", drawn, frozenset()) == "run ⟨drawn 0 8⟩ at 20261126"
+    assert mark_drawn("run 18975972 at 20261126", None, frozenset()) == "run 18975972 at 20261126"
+    assert mark_drawn("run ab12cd34", None, frozenset()) == "run ⟨drawn ? 8⟩"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ SAME = {
     ),
     "the host": (
         as_json(host="envbuild", host_name="envbuild", dir="runs/a_envbuild"),
-        as_json(host="envbuild-2", host_name="envbuild-2", dir="runs/a_envbuild-2"),
+        as_json(host="envbu002", host_name="envbu002", dir="runs/a_envbu002"),
         "only the container's bytes differ",
     ),
     "json lines": (
@@ -778,8 +778,12 @@ NAMES = {
     "outputs/2026-11-21/10-15-00/.hydra/config.yaml": "outputs/⟨date⟩/.hydra/config.yaml",
     "runs/Nov21_10-15-00_box/events": "runs/⟨date⟩_box/events",
     "logs/train_05h16m03.log": "logs/train_⟨time⟩.log",
+    "oof_1121_0713.csv": "oof_⟨date⟩.csv",
+    "oof_1121-071355.csv": "oof_⟨date⟩.csv",
+    "oof_0321_0713.csv": "oof_0321_0713.csv",
+    "oof_1121_2513.csv": "oof_1121_2513.csv",
     "logs/train_05h16m03x.log": "logs/train_05h16m03x.log",
-    "runs/Nov21_10-15-00_envbuild-2/hparams.txt": "runs/⟨date⟩_envbuild/hparams.txt",
+    "runs/Nov21_10-15-00_envbu002/hparams.txt": "runs/⟨date⟩_envbuild/hparams.txt",
     "runs/CartPole-v1__ppo__1__1795247763/model.zip": "runs/CartPole-v1__ppo__1__⟨date⟩/model.zip",
     "wandb/run-20261121_101500-a1b2c3d4/files/x.json": "wandb/run-⟨date⟩-⟨name⟩/files/x.json",
     "mlruns/0/1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d/metrics/loss": "mlruns/0/⟨name⟩/metrics/loss",

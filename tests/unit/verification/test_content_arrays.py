@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sqlite3
 import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,6 +49,38 @@ def scalars(wall: float, value: float = 0.5, fps: float = 30.0, kinds: object = 
 def dates(first: int, second: int, unit: str = "us") -> bytes:
     """Make a file of two moments."""
     return array(f"<M8[{unit}]", [struct.pack("<q", each) for each in (first, second)])
+
+
+def member(name: str, kind: str, cells: list[float], shape: str) -> bytes:
+    """Make an archive as ``np.savez`` does, of one array and the weights."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for each, content in ((name, [struct.pack(kind, cell) for cell in cells]), ("w", [struct.pack("<d", 0.5)])):
+            given = shape if each == name else "(1,)"
+            archive.writestr(zipfile.ZipInfo(f"{each}.npy"), array(f"<f{len(content[0])}", content, given))
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "shape", "same"),
+    [
+        ("runtime", [2.0], "()", True),
+        ("throughput", [2.0], "()", True),
+        ("epoch_times", [1.0, 2.0], "(2,)", True),
+        ("time", [2.0], "()", False),
+        ("survival_time", [2.0], "()", False),
+        ("losses", [1.0, 2.0], "(2,)", False),
+        ("times", [1.0, 2.0], "(2,)", False),
+        ("epoch_times", [1.0, 2.0, 3.0, 4.0], "(2, 2)", False),
+        ("runtime", [-2.0], "()", False),
+    ],
+)
+def test_numbers_and_lists_in_archives_that_have_the_names_of_measurements(
+    name: str, cells: list[float], shape: str, *, same: bool
+) -> None:
+    """``np.savez(…, runtime=elapsed, epoch_times=seconds)``: left out; tables, and what may be data, count."""
+    other = [cells[0] * 1.5, *cells[1:]]
+    assert compared(member(name, "<d", cells, shape), member(name, "<d", other, shape)).same is same
 
 
 def test_measured_fields_are_left_out() -> None:

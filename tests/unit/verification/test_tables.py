@@ -42,9 +42,17 @@ def difference(before: str, after: str) -> tuple[str, str] | None:
     return (found.before, found.after) if found else None
 
 
+NAMED = (
+    "      fit_time  score_time  ...  test_f1  train_f1\nfold                        ...                   \n"
+    "0     {:>8}  {:>10}  ...  {:>7}  0.989583\n1     0.218750    0.031250  ...  0.95946  0.993031\n"
+)
+"""A frame of pandas whose index has a name, and which is too wide for the screen."""
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (NAMED.format("0.012872", "0.025795", "0.98592"), NAMED.format("0.21875", "0.03125", "0.98592")),
         (MARKDOWN.format("0.0722", "3"), MARKDOWN.format("10.5", "3")),
         (pretty("0.0722", "0.5"), pretty("12345.0722", "0.5")),
         (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6868", "1.0244")),
@@ -65,6 +73,12 @@ def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
         (MARKDOWN.format("0.5", "3"), MARKDOWN.format("0.5", "4")),
         (pretty("0.0722", "0.5"), pretty("0.0722", "0.6")),
         (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6869", "0.0244")),
+        (NAMED.format("0.1", "0.2", "0.98592"), NAMED.format("0.1", "0.2", "0.98593")),
+        (NAMED.format("0.1", "0.2", "0.5").replace("fold", "part"), NAMED.format("0.1", "0.2", "0.5")),
+        ("survival_time  0.5  0.1\n", "survival_time  0.6  0.1\n"),
+        ("fit_time  0.5  red\n", "fit_time  0.5  blue\n"),
+        ("val_loss  0.5  0.1\n", "val_loss  0.6  0.1\n"),
+        ("  a  elapsed\nfold\nb\n", "  a  elapsed\nfold\nc\n"),
         # behind the table, or in no table
         (RICH.format("1 s", "0.5"), RICH.format("1 s", "0.6")),
         (MARKDOWN.replace("| 0.5 | 1 |", "| 0.6 | 1 |").format("1", "3"), MARKDOWN.format("1", "3")),
