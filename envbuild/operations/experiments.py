@@ -33,6 +33,8 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 8
 """Lines that are left as they were, one at a time."""
+_OF_NAMES = "uuid."
+"""Calls that draw what names are made of."""
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
 _VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
@@ -245,6 +247,7 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
 
     A figure that is the same in all runs makes none differ. If only lines that get such figures are left, it was not
     the figure but what the fixed one did elsewhere, as a signal to a process of another number: nothing is proven then.
+    Where more than one thing had to be fixed, a line that draws a UUID is the last to be named: it makes a name.
     """
     from envbuild.verification.source_causes import in_likely_order, known_places
 
@@ -256,6 +259,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     known = known_places(replace(evidence, proven=by_line))
     places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
+    names: Evidence | None = None
+    unknown = False
     unvarying = _unvarying(runs, by_line)
     for place in [each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES]:
         real: list[Ran] = []
@@ -265,13 +270,21 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
                 break
             one = laboratory.with_real(evidence.proven, place, _again(len(real)))
             if not one:
-                return replace(evidence, cleared=tuple(cleared))
+                break
             real += one
-        if not laboratory.equal(real):
+        if not one:  # with one real clock and others fixed, a loop may have no end
+            unknown = True
+        elif not laboratory.equal(real):
             culprits = _culprits(asked, place) or (Culprit(suspect=by_line[0], place=place),)
-            return replace(evidence, culprits=culprits, cleared=tuple(cleared))
-        if laboratory.equal(runs, real):
+            found = replace(evidence, culprits=culprits, cleared=tuple(cleared))
+            if len(evidence.proven) == 1 or not all(each.call.startswith(_OF_NAMES) for each in culprits):
+                return found
+            names = names or found
             cleared.append(place)
+        elif laboratory.equal(runs, real):
+            cleared.append(place)
+    if names is not None and "order" not in evidence.proven and not unknown:
+        return names
     if unvarying and {*places} == {*unvarying, *cleared}:
         return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))

@@ -19,6 +19,7 @@ from envbuild.verification.tokens import (
     Piece,
     goes_with_time,
     mark_drawn,
+    mark_figures,
     may_have_draws,
     of_bytes,
     of_texts,
@@ -84,10 +85,26 @@ def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:
             if isinstance(value, str)
         )
     )
-    return [
+    marked = [
         replace(run, sources={source: _marked(run, places, known) for source, places in run.sources.items()})
         for run in runs
     ]
+    like = next(run for run in marked if isinstance(run.when, Setting) and run.drawn)
+    return [run if isinstance(run.when, Setting) else _like(run, like) for run in marked]
+
+
+def _like(run: Seen, like: Seen) -> Seen:
+    """Return a run with marks for names that are figures alone, where another one has marks."""
+    sources = {
+        source: [
+            (name, mark_figures(value, other) if isinstance(value, str) and isinstance(other, str) else value)
+            for (name, value), (_, other) in zip(places, theirs, strict=True)
+        ]
+        if len(theirs := like.sources.get(source, ())) == len(places)
+        else places
+        for source, places in run.sources.items()
+    }
+    return replace(run, sources=sources)
 
 
 def _marked(run: Seen, places: Sequence[Place], known: frozenset[str]) -> list[Place]:

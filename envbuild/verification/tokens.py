@@ -272,6 +272,8 @@ _HEX = re.compile(
 """What may be drawn: at least eight digits, letters among them, or a UUID."""
 _KNOWN = re.compile(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
 """The same where it is known what was drawn: one name in forty has eight figures alone."""
+_FIGURES = re.compile(r"(?<![0-9A-Za-z.])[0-9]{8,128}(?![0-9A-Za-z.]|[-+]\d)")
+_MARK = re.compile(r"⟨drawn \d+ (\d+)⟩")
 
 
 def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
@@ -300,6 +302,20 @@ def mark_drawn(text: str, drawn: Sequence[str] | None, known: frozenset[str]) ->
 
     pattern = _HEX if drawn is None else _KNOWN
     return pattern.sub(marked, text) if pattern.search(text) is not None else text
+
+
+def mark_figures(text: str, like: str) -> str:
+    """Put a mark in the place of a name of figures alone where another run has one that is known to be drawn.
+
+    Args:
+        text: of a run with real entropy.
+        like: the same place with fixed entropy, with marks.
+    """
+    sizes = {int(found[1]) for found in _MARK.finditer(like)}
+    if not sizes or skeleton(text) == skeleton(like):
+        return text
+    marked = _FIGURES.sub(lambda found: f"⟨drawn ? {len(found[0])}⟩" if len(found[0]) in sizes else found[0], text)
+    return marked if skeleton(marked) == skeleton(like) else text
 
 
 def _draw(word: str, drawn: Sequence[str]) -> int | None:

@@ -102,11 +102,11 @@ def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[As
     return experiment(bench, evidence, luck_of(sizes), VARIED)[0]
 
 
-def line(number: int, suspect: str = "entropy") -> Asked:
+def line(number: int, suspect: str = "entropy", call: str = "os.urandom") -> Asked:
     """A line of the program that asks for a suspect."""
     file = "/workspace/train.py"
     return Asked(
-        suspect=suspect, call="os.urandom", file=file, line=number, module="__main__", place=f"{file}:{number}", count=1
+        suspect=suspect, call=call, file=file, line=number, module="__main__", place=f"{file}:{number}", count=1
     )
 
 
@@ -217,6 +217,22 @@ def test_lines_that_all_make_no_difference_are_not_blamed() -> None:
     assert evidence.proven == ("entropy",)
     assert not evidence.culprits
     assert {*evidence.cleared} == {"/workspace/train.py:2", "/workspace/train.py:3"}
+
+
+def test_a_line_that_draws_a_name_is_the_last_to_be_named() -> None:
+    """A run's identity is printed by many programs: where more than it makes runs differ, that comes first."""
+    sources = "import time, uuid\nname = uuid.uuid4()\nx = time.time()\n"
+    asked = (line(2, call="uuid.uuid4"), line(3, "clock", "time.time"))
+    for seed in range(10):
+        both = concluded(lambda world: (world.drawn("entropy", 2), world.drawn("clock", 3)), seed, sources, asked)
+        assert {*both.proven} == {"entropy", "clock"}
+        assert [each.place for each in both.culprits] == ["/workspace/train.py:3"]
+        alone = concluded(lambda world: world.drawn("entropy", 2), seed, sources, asked)
+        assert [each.place for each in alone.culprits] == ["/workspace/train.py:2"]
+        order = concluded(lambda world: (world.drawn("entropy", 2), world.drawn("order")), seed, sources, asked[:1])
+        assert {*order.proven} == {"entropy", "order"}
+        assert not order.culprits
+        assert order.cleared == ("/workspace/train.py:2",)
 
 
 def test_a_line_of_an_order_is_not_cleared_by_what_cannot_reach_it() -> None:

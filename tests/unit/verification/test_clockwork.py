@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import mark_drawn, of_bytes, of_texts, skeleton
+from envbuild.verification.tokens import mark_drawn, mark_figures, of_bytes, of_texts, skeleton
 
 START = 1_790_000_000
 
@@ -412,6 +412,10 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
     assert mark_drawn("run 18975972 at 20261126", drawn, frozenset()) == "run ⟨drawn 0 8⟩ at 20261126"
     assert mark_drawn("run 18975972 at 20261126", None, frozenset()) == "run 18975972 at 20261126"
     assert mark_drawn("run ab12cd34", None, frozenset()) == "run ⟨drawn ? 8⟩"
+    assert mark_figures("run 18975972 of 20261126", "run ⟨drawn 0 8⟩ of 20261126") == "run 18975972 of 20261126"
+    assert mark_figures("run 18975972 of 9", "run ⟨drawn 0 8⟩ of 9") == "run ⟨drawn ? 8⟩ of 9"
+    assert mark_figures("run 189759721 of 9", "run ⟨drawn 0 8⟩ of 9") == "run 189759721 of 9"
+    assert mark_figures("run 18975972 of 9", "run 5 of 9") == "run 18975972 of 9"
 
 
 @pytest.mark.parametrize(
