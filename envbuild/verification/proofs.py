@@ -9,6 +9,8 @@ import msgspec
 
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.record.model import Record
+from envbuild.record.processes import Listing
 from envbuild.verification.calls import calls
 from envbuild.verification.evidence import SHOWN, Evidence
 from envbuild.verification.routes import inside, of_project, route_between
@@ -35,6 +37,8 @@ _FIXED = {
     "collection": "no garbage is collected but where the program asks for it",
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
+_IMPORTS = "importlib."
+"""Who looks for modules: of what is listed a set is made (``FileFinder._fill_cache``), so that no order matters."""
 _THINGS = {
     "host": "the result depends on the name of the host",
     "times": "the result depends on the times of change of files",
@@ -133,6 +137,11 @@ def _of_things(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def _listings(run: Record) -> Iterator[Listing]:
+    for process in run.processes:
+        yield from process.listings or ()
+
+
 def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     """Yield the lines that listed folders in a varied order, those that sort what they get left out."""
     harmless = {
@@ -142,21 +151,22 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
         if call.ordered
     }
     said = set()
-    for process in (*evidence.a.processes, *evidence.b.processes):
-        for listing in process.listings or ():
-            place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
-            if place in said or place in harmless or listing.module == "shutil":
-                continue
-            said.add(place)
-            by = f" (by {listing.module})" if "." in listing.module else ""
-            yield Finding(
-                area="sources",
-                weight=PROVEN,
-                what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
-                f"and the result depends on it; {_proof(('listings',))}",
-                where=place,
-                attempt=f"sorted({listing.call}(…))",
-            )
+    found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
+    own = [each for each in found if not each.call.startswith(_IMPORTS)]
+    for listing in own or found:
+        place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
+        if place in said or place in harmless or listing.module == "shutil":
+            continue
+        said.add(place)
+        by = f" (by {listing.module})" if "." in listing.module else ""
+        yield Finding(
+            area="sources",
+            weight=PROVEN,
+            what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
+            f"and the result depends on it; {_proof(('listings',))}",
+            where=place,
+            attempt=f"sorted({listing.call}(…))",
+        )
 
 
 def tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:

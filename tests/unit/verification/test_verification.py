@@ -44,6 +44,7 @@ from envbuild.verification.files import masks_of
 from envbuild.verification.judge import Channel, Ran, Verdict, judge, metrics_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Masks, Printed
+from envbuild.verification.proofs import PROVEN
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
@@ -645,6 +646,15 @@ def test_what_c_code_asks_for_is_not_refuted_by_experiments_that_may_not_reach_i
     one, other = rank_causes(evidence(sources={"train.py": source}, refuted=("entropy",)))
     assert (one.where, other.where) == ("train.py:2", "train.py:3")
     assert other.weight < 20 < one.weight
+
+
+def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itself() -> None:
+    """The import system makes a set of the names that it finds: their order is of no consequence."""
+    names = ({"call": "importlib._bootstrap._find_and_load", "line": 2}, {"call": "os.scandir", "line": 9})
+    listings = [{"file": "/workspace/train.py", "folder": "data", "module": "__main__", **each} for each in names]
+    runs = [record(identity, processes=(process(listings=listings),)) for identity in ("A" * 26, "B" * 26)]
+    found = rank_causes(evidence(proven=("listings",), a=runs[0], b=runs[1]))
+    assert [cause.where for cause in found if cause.weight >= PROVEN] == ["train.py:9"]
 
 
 def test_an_order_that_is_proven_has_the_lines_that_began_something() -> None:
