@@ -435,7 +435,8 @@ class _Outside:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = Counter(self._found(one)), Counter(self._found(other))
         names = tuple(sorted({path for path, _ in (mine - theirs) + (theirs - mine)}))
-        reasons = [_with_reason(path, self._table, one, other) for path in names]
+        own = {_TEMPORARY.sub("tmp*", name): name for run in (one, other) for name in self._table.of(run)}
+        reasons = [path + _with_reason(own[path], self._table, one, other).removeprefix(own[path]) for path in names]
         return ((f"outside the project: {_some(reasons)}",) if names else ()), names
 
     def _found(self, run: Ran) -> list[tuple[str, str | None]]:

@@ -28,10 +28,14 @@ Event = Callable[[Canonical], None]
 
 
 class _Heads:
-    """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``."""
+    """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``.
+
+    Where that has the name of the index alone, they are in the row above.
+    """
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._above: list[str] = []
         self._at = -1
         self._in_head = False
         self._spans = False
@@ -44,7 +48,7 @@ class _Heads:
         elif element == "tr":
             self._at = -1
             if self._in_head:
-                self._names = []
+                self._above, self._names = self._names, []
         elif element in ("th", "td"):
             self._at += 1
             if self._in_head:
@@ -55,7 +59,8 @@ class _Heads:
         if self._in_head and element == "th" and self._names:
             self._names[-1] = text.strip()
         elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
-            name = _key(self._names[self._at])
+            of_index = len(self._above) == len(self._names) and not any(self._names[1:])
+            name = _key((self._above if of_index else self._names)[self._at])
             return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
         return ""
 

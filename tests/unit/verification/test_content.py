@@ -138,7 +138,16 @@ HTML = (
     b'<table border="1" class="dataframe"><thead><tr><th></th><th>accuracy</th><th>fit_seconds</th></tr></thead>'
     b"<tbody><tr><th>0</th><td>0.75</td><td>%b</td></tr></tbody></table>"
 )
+NAMED_INDEX = (
+    b"<table><thead><tr><th></th><th>accuracy</th><th>samples/s</th></tr><tr><th>epoch</th><th></th><th></th></tr></thead>"
+    b"<tbody><tr><th>1</th><td>%b</td><td>%b</td></tr></tbody></table>"
+)
 SAME = {
+    "html with the index's name": (
+        NAMED_INDEX % (b"0.5", b"12.5"),
+        NAMED_INDEX % (b"0.5", b"13.5"),
+        "table.tbody.tr.td.samples/s differs",
+    ),
     "json times": (
         as_json(created_at="2026-11-21T08:00:00.25", elapsed=3.25, accuracy=0.91),
         as_json(created_at="2026-11-21T08:00:09.5", elapsed=4.5, accuracy=0.91),
@@ -348,6 +357,14 @@ OTHER = {
     "a table of pandas in html, a column of one word": (
         (HTML % b"0.25").replace(b"fit_seconds", b"time"),
         (HTML % b"0.75").replace(b"fit_seconds", b"time"),
+    ),
+    "a table of pandas in html, another column of a named index": (
+        NAMED_INDEX % (b"0.5", b"12.5"),
+        NAMED_INDEX % (b"0.6", b"12.5"),
+    ),
+    "a table of pandas in html, a second row of names": (
+        (NAMED_INDEX % (b"0.5", b"12.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
+        (NAMED_INDEX % (b"0.5", b"13.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
     ),
     "a table of pandas in html, no number": (HTML % b"fast", HTML % b"slow"),
     "a table of pandas in html, a cell over two columns": (

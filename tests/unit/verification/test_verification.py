@@ -953,6 +953,8 @@ def test_files_outside_the_project_are_compared_by_what_they_hold() -> None:
 def test_folders_outside_the_project_that_are_named_for_the_run_have_a_common_name() -> None:
     """As those of the project, and of tempfile, whose names nobody needs to hear of; what is in them counts."""
     start = "2026-01-01T10:15:00.000Z"
+    differ = [with_bytes("/tmp/tmpab12cd34/w.json", b'{"loss": 0.%d}' % number, start=start) for number in (25, 26)]
+    assert judge(differ, 2).differs == ("outside the project: /tmp/tmp*/w.json (loss: 0.25 → 0.26)",)
     dated = ("/results/20260101-101500/w", "/results/20260101-101507/w")
     drawn = ("/tmp/tmpab12cd34/w", "/tmp/tmpzz98yx76/w")
     for names, renamed in ((dated, ("/results/⟨date⟩/w",)), (drawn, ())):
