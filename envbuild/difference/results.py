@@ -75,19 +75,21 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         return f"not known: {phrases[0]}" + ("; all else is equal" if _left_anything(a) else "")
     if sentence == "different":
         return "" if causes else _nothing_differs(a, b)
-    bytes_a = {output.path: output.sha256 for output in a.outputs}
-    other = [output.path for output in b.outputs if bytes_a.get(output.path) != output.sha256]
+    bytes_a = {output.path: output.sha256 for output in (*a.outputs, *a.outside)}
+    files = (*b.outputs, *b.outside)
+    other = [output.path for output in files if bytes_a.get(output.path) != output.sha256]
     count = ", ".join(
         part
         for part in (
             plural(len(b.outputs), "output") if b.outputs else "",
+            f"{plural(len(b.outside), 'file')} outside the project" if b.outside else "",
             plural(len(_measured(b)), "metric") if _measured(b) else "",
             _lines(a, b),
         )
         if part
     )
     if other:
-        known = {output.path: output.tensors for output in b.outputs}
+        known = {output.path: output.tensors for output in files}
         what = "tensors" if all(known.get(path) for path in other) else "content"
         return f"equal {what} ({count}); the files' bytes differ: {some(other)}{_both(b)}"
     rest = plural(len(b.deleted), "deleted file") if b.deleted else plural(len(b.folders), "folder")

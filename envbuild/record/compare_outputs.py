@@ -49,7 +49,7 @@ def unread(record: Record) -> tuple[str, ...]:
 
 def same_tensors(record: Record, earlier: Record) -> tuple[str, ...]:
     """Name the files whose bytes differ between two runs while what they hold is equal: formats keep the time."""
-    mine, theirs = ({output.path: output for output in each.outputs} for each in (record, earlier))
+    mine, theirs = ({each.path: each for each in (*run.outputs, *run.outside)} for run in (record, earlier))
     return tuple(
         path
         for path in _other_bytes(record, earlier)

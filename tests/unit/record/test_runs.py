@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.difference.results import verdict
 from envbuild.record import history
+from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_printed import PrintedComparison, compare_printed
 from envbuild.record.model import Folder, LockFacts, Options, Output, Record, RecordError
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
@@ -118,6 +120,22 @@ def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
     for content in ("other", ""):
         found = history.compared(tmp_path, model("bb", content))
         assert found == {"differs_from": ids[0], "differs_in": ("m.keras",)}
+
+
+def test_equal_content_outside_the_project_is_no_difference() -> None:
+    """As in it: a log with times in `/tmp`, which a verification has opened."""
+
+    def log(sha: str, canonical: str) -> Record:
+        output = Output(path="/tmp/run.log", change="created", size=1, sha256=sha * 32, canonical=canonical * 32)
+        return a_record(history.new_id(1), outputs=(), outside=(output,))
+
+    one, same, other = log("aa", "cd"), log("bb", "cd"), log("bb", "ef")
+    assert different_files(one, same) == ()
+    assert different_files(one, other) == ("/tmp/run.log",)
+    assert verdict(one, same, causes=False) == (
+        "equal content (1 file outside the project); the files' bytes differ: /tmp/run.log"
+    )
+    assert verdict(one, log("aa", ""), causes=False) == "bit-identical (1 file outside the project)"
 
 
 def test_a_record_is_its_owners_and_a_regular_file(tmp_path: Path) -> None:
