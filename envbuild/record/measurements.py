@@ -41,6 +41,8 @@ _MEMORY = _words("memory mem rss vram")
 _OF_MEMORY = _words(
     "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
 )
+_BUSY = _words("percent util utilization")
+"""How much of a processor was used: ``cpu_percent``."""
 _IDENTITIES = _words("uuid guid pid ppid hostname")
 _ALONE = (["host"], ["thread"], ["thread", "id"], ["tid"])
 """Identities, if there is no other word: ``threads`` are a number of them, a ``message thread`` is data."""
@@ -97,6 +99,8 @@ def kind_of(name: str) -> Kind | None:
     if _DATA & {*words}:
         return None
     if last in _RATES or (last in _UNITS and (before == "per" or before in _COUNTED)):
+        return "rate"
+    if before in ("cpu", "gpu") and last in _BUSY:
         return "rate"
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None

@@ -493,7 +493,7 @@ _TABLE = (
         "memory",
         "mem rss ram",
         rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
-        rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
+        rf"{_NUMBER}(?:\s?/\s?{_NUMBER})?\s?[kmgt]?i?b(?:ytes)?\b(?:\s?\({_NUMBER}\s?%\))?",
     ),
     # fairseq's: `ups` and `wall` by themselves may be anything.
     _rule("rates", "rate", "ups", rf"""(?P<keep>\bwps{_GAP}⟨rate⟩['"]?\s*[|,]\s*['"]?ups{_GAP}){_NUMBER}"""),

@@ -86,6 +86,8 @@ MASKED = [
     ("rates", "{'train_samples_per_second': 45.1, 'loss': 0.5}", "{'train_samples_per_second': 4.25, 'loss': 0.5}"),
     # memory
     ("memory", "GPU mem 3.21 GB", "GPU mem 3.4 GB"),
+    ("memory", "RAM used: 3.1/25.3 GB (14.2%)", "RAM used: 3.2/25.3 GB (14.6%)"),
+    ("memory", "mem 3.1 / 25.3GiB, loss 0.5", "mem 3.2 / 25.3GiB, loss 0.5"),
     ("memory", "max memory allocated: 512.3MiB", "max memory allocated: 516MiB"),
     # addresses and names of the moment
     ("addresses", "<__main__.Net object at 0x7f12ab34cd10>", "<__main__.Net object at 0x7f99ab34cd50>"),
@@ -131,6 +133,8 @@ SEEN = [
     ("loss 0.5 | 0.25 min", "loss 0.5 | 0.26 min"),
     ("step 1121_0713 of 9", "step 1121_2813 of 9"),
     ("key 0321_0713", "key 0322_0713"),
+    ("mem 3.1/25.3 GB (14.2%) loss 0.5", "mem 3.1/25.3 GB (14.2%) loss 0.6"),
+    ("mem 3 of 5", "mem 4 of 5"),
     ("survival_time  0.5  0.1", "survival_time  0.6  0.1"),
     ("fit_time  0.5  loss 0.1", "fit_time  0.5  loss 0.2"),
     ("Matplotlib is building the font cache; loss 0.5", "Matplotlib is building the font cache; loss 0.6"),
