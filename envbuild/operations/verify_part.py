@@ -115,6 +115,7 @@ def run_part(shared: RunOptions, options: VerifyOptions, verification: str, even
         raise
     output = _output(options, folder, rank)
     request = varied_request(plan, part.number, folder, "", output)
+    request = msgspec.structs.replace(request, copies=None)  # all ranks would copy their `/tmp` to the same place
     if job is not None:
         # A rank that looks before rank 0 has saved its model would have other outputs than in the next run. The job's
         # script has srun end all ranks once one has failed.
