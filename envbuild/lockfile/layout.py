@@ -34,9 +34,9 @@ RUN_DIR = "/run/envbuild"
 WORKSPACE = "/workspace"
 """Where ``envbuild run`` mounts the caller's project."""
 HOST_NAME = "envbuild"
-VARIED_HOST = HOST_NAME[:5]
-"""How the names begin that other runs of a verification have, digits behind: as long, so that no size depends on it."""
 """The name of the container for itself, the same on all machines."""
+VARIED_HOST = HOST_NAME[:5]
+"""Beginning of the names of the other runs of a verification; digits follow, so that all names have one length."""
 
 LARGE_WHEEL = 4 << 20
 """In layout 1 wheels of at least this many bytes (packed) get a separate layer; the others share one."""
