@@ -229,8 +229,9 @@ def test_a_run_that_hangs_is_ended(project: Project) -> None:
         assert f"was ended after {limit} s, its time limit (--timeout)" in done.err
         if " in stuck\n" in done.err:
             break
-    assert " in stuck\n" in done.err
+    assert " in stuck\n" in done.err  # one process after the other: their lines do not mix
     assert 't.py", line 7 in <module>\n' in done.err
+    assert done.err.count("(most recent call first):\n") == 2
 
 
 @pytest.mark.parametrize(

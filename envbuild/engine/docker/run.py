@@ -252,8 +252,16 @@ def _kill(client: EngineClient, identity: str, signal_name: str) -> None:
 
 
 def _print_stacks(client: EngineClient, identity: str, number: int) -> None:
-    """Send a signal to all processes: a program that hangs often waits for one of its children."""
-    command = ["/bin/sh", "-c", f"kill -{number} -1"]
+    """Send a signal to all processes: a program that hangs often waits for one of its children.
+
+    One after another, with pauses for the first twenty: two that print their stacks at once mix their lines.
+    """
+    script = (
+        "n=0; cd /proc; for p in [0-9]*; do "
+        f"[ $p = 1 ] || [ $p = $$ ] || kill -{number} $p 2>/dev/null; "
+        "n=$((n+1)); [ $n -gt 20 ] || sleep 0.05; done"
+    )
+    command = ["/bin/sh", "-c", script]
     with suppress(ApiError):
         made = client.call("POST", f"/containers/{identity}/exec", body={"Cmd": command})
         client.call("POST", f"/exec/{made['Id']}/start", body={"Detach": True})

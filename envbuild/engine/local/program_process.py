@@ -67,6 +67,8 @@ _SPARE: list[int] = []
 """The folder in which it makes what it puts there, opened; none where it does nothing."""
 _FILES = 1 << 20
 """Open files of a process, as engines have it, or as many as this user may have."""
+_IN_TURN, _TURN = 20, 0.05
+"""Processes that are signalled one after another, and the seconds between them: the watchdog waits two in all."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _EMULATE = "have the kernel start programs through the emulator"
 _EMULATED = {"aarch64": 0xB7, "x86_64": 0x3E}
@@ -629,8 +631,10 @@ class _Init:
 
     def _pass_on(self, order: dict[str, Any]) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            if order["all"] or order["signal"] == signal.SIGKILL:
+            if order["signal"] == signal.SIGKILL:
                 os.kill(-1, order["signal"])
+            elif order["all"]:
+                _signal_in_turn(order["signal"])
             else:
                 os.kill(self._child, order["signal"])
 
@@ -682,6 +686,17 @@ class _Init:
             os.write(fault, dumps([what, error.errno or 0]).encode())
         finally:
             os._exit(127)
+
+
+def _signal_in_turn(number: int) -> None:
+    """Signal each process but this one, with pauses: two that print their stacks at once mix their lines."""
+    names = os.listdir("/proc")  # noqa: PTH208 - pathlib is not imported here
+    others = sorted(int(name) for name in names if name.isdigit() and int(name) != os.getpid())
+    for place, process in enumerate(others):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+        if place < _IN_TURN:
+            select.select([], [], [], _TURN)
 
 
 def _give_up(kept: tuple[int, ...], user: int | None = None) -> None:
