@@ -71,10 +71,10 @@ def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, S
     """Return two runs with the contents of files whose bytes differ, as far as both files are still there."""
     from envbuild.verification.files import masks_of
 
-    theirs = {renamed.get(output.path, output.path): output for output in b.record.outputs}
+    theirs = {renamed.get(output.path, output.path): output for output in (*b.record.outputs, *b.record.outside)}
     found: tuple[dict[str, str], dict[str, str]] = ({}, {})
     masks = [cache(partial(masks_of, side.record)) for side in (a, b)]
-    for mine in a.record.outputs:
+    for mine in (*a.record.outputs, *a.record.outside):
         other = theirs.get(mine.path)
         if other is None or mine.sha256 == other.sha256 or (mine.canonical and other.canonical):
             continue
@@ -106,6 +106,7 @@ def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
 
 def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
     """Return the digest of a file's content; empty if it is not there any more, or of no format that is opened."""
+    from envbuild.runs.repeat import OUTPUTS, OUTSIDE
     from envbuild.verification.content import read, read_noted
     from envbuild.verification.content.canonical import FILE
 
@@ -113,8 +114,10 @@ def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
         return output.canonical
     if output.bare:
         return read_noted(output.bare, output.notes, masks()).digest
-    for folder in (history.run_folder(side.project, side.record.id) / "outputs", side.project):
-        file = folder / output.path
+    kept = history.run_folder(side.project, side.record.id)
+    outside = output.path.startswith("/")
+    for folder in (kept / OUTSIDE,) if outside else (kept / OUTPUTS, side.project):
+        file = folder / output.path.lstrip("/")
         if not file.parent.resolve().is_relative_to(folder.resolve()):
             continue
         data = read_foreign(file, FILE)

@@ -82,9 +82,8 @@ def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
     kept = []
     for index in verdict.pair:
         repeated = session.repeated(index)
-        target = history.run_folder(project, repeated.record.id) / "outputs"
-        if repeated.record.outputs and repeated.keep(target):
-            kept.append(target.relative_to(project).as_posix())
+        folders = repeated.keep(history.run_folder(project, repeated.record.id))
+        kept += [folder.relative_to(project).as_posix() for folder in folders]
     return kept
 
 

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,7 +52,8 @@ STRICT = ("process ids of children",)
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
 _IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids")
 """What the hook varies (``ENVBUILD_VARY``)."""
-_OUTSIDE = "outside"
+OUTPUTS, OUTSIDE = "outputs", "outside"
+"""Folders of files that a run left in its project, and of copies of others."""
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -124,25 +125,41 @@ class Repeated:
     @property
     def outside(self) -> Path:
         """Where copies of its files outside the project are, each under its path in the container."""
-        return self.folder / _OUTSIDE
+        return self.folder / OUTSIDE
 
     def discard(self) -> None:
         """Remove the copy and what was printed."""
         remove_copy(self.folder)
 
-    def keep(self, target: Path) -> bool:
-        """Move the files that the run made to ``target`` and discard the rest; False if they are too large for that."""
-        source = self.files
-        if source is None or sum(output.size for output in self.record.outputs) > KEPT:
-            return False
-        target.mkdir(parents=True, exist_ok=True)
-        for output in self.record.outputs:
-            *above, name = output.path.split("/")
-            with suppress(OSError), folder_below(source, *above) as one, folder_below(target, *above, make=True) as two:
-                if stat.S_ISREG((one / name).lstat().st_mode):
-                    (one / name).rename(two / name)
+    def keep(self, target: Path) -> tuple[Path, ...]:
+        """Move the files that the run made to folders below ``target`` and discard the rest.
+
+        Returns:
+            The folders: ``outputs`` with those of the project, ``outside`` with copies of others, each under its path
+            in the container; only those that got files, and none if they are too large for that.
+        """
+        if self.files is None or sum(output.size for output in self.record.outputs) > KEPT:
+            return ()
+        kept = (
+            _moved((each.path for each in self.record.outputs), self.files, target / OUTPUTS),
+            _moved((each.path.lstrip("/") for each in self.record.outside), self.outside, target / OUTSIDE),
+        )
         self.discard()
-        return True
+        return tuple(folder for folder in kept if folder is not None)
+
+
+def _moved(paths: Iterable[str], source: Path, target: Path) -> Path | None:
+    """Move regular files to another folder of the same file system; return it, or None if there were none."""
+    found = False
+    for path in paths:
+        *above, name = path.split("/")
+        with suppress(OSError), folder_below(source, *above) as one:
+            if stat.S_ISREG((one / name).lstat().st_mode):
+                target.mkdir(parents=True, exist_ok=True)
+                with folder_below(target, *above, make=True) as two:
+                    (one / name).rename(two / name)
+                    found = True
+    return target if found else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,7 +360,7 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         watcher=output,
         printed=output.reader,
         cpuset=cpuset or plan.request.cpuset,
-        copies=folder / _OUTSIDE,
+        copies=folder / OUTSIDE,
         limit=plan.limit,
     )
     varied = _varied(plan, number)

@@ -209,6 +209,9 @@ def test_results_outside_the_project_are_compared_by_what_they_hold(project: Pro
         assert found["differs"].startswith(f"outside the project: {place}")
         assert found["differs"].count("train.log") == 1
         assert "epoch 1 loss 0.25" in found["differs"]
+        (log,) = (project.folder / found["files"]).glob(f"{place[1:]}*/train.log")
+        assert found["files"].endswith("/outside")
+        assert "epoch 1 loss 0.25" in log.read_text()
 
 
 def test_what_follows_the_clock_outside_the_project_is_no_difference(project: Project) -> None:

@@ -226,6 +226,33 @@ def test_attributes_of_hdf5_are_notes(tmp_path: Path) -> None:
     assert a["bare"] == b["bare"] == c["bare"] != d["bare"]
 
 
+LISTS = """
+import json, sys
+sys.path.append(sys.argv[1])
+import h5py, numpy as np
+files = {"a": ([0.5, 0.25], 3), "b": ([0.75, 0.25], 3), "c": ([0.5, 0.25, 1.0], 3), "d": ([0.5, 0.25], 4)}
+for name, (times, rows) in files.items():
+    with h5py.File(f"{name}.h5", "w") as file:
+        file["w"] = np.arange(rows, dtype="f8")
+        file["log/epoch_time"] = np.array(times, "f4")
+        file["log/fit_seconds"] = times[0]
+        file["log/step_ms"] = np.array([0.5, np.nan])
+        file["log/times_of_all"] = np.arange(1000.0)
+print(json.dumps([{}, {}]))
+"""
+
+
+def test_short_lists_of_hdf5_that_may_be_times_are_notes(tmp_path: Path) -> None:
+    """Their values are returned as tensors too; without the values the content has their types and lengths."""
+    saved(tmp_path, "tables", LISTS)
+    a, b, c, d = (read(tmp_path, "tables", [f"{name}.h5"])[f"{name}.h5"] for name in "abcd")
+    assert a["notes"] == {"log/epoch_time[0]": "0.5", "log/epoch_time[1]": "0.25", "log/fit_seconds": "0.5"}
+    assert len({each["content"] for each in (a, b, c, d)}) == 4
+    assert a["tensors"]["log/epoch_time"]["digest"] != b["tensors"]["log/epoch_time"]["digest"]
+    assert len({each["bare"] for each in (a, c, d)}) == 3
+    assert a["bare"] == b["bare"]
+
+
 HDF5_PAIRS = (
     START
     + """

@@ -47,6 +47,7 @@ class Contents:
         self.numpy = numpy
         self.release, self._seen = release, 0
         self._rest = hashlib.sha256()
+        self._listed: set[str] = set()
 
     def add(self, name: str, dtype: str, shape: Sequence[int], pieces: Iterable[Any], size: int) -> str:
         """Digest a tensor and return the name it got; one that is taken gets a number.
@@ -95,6 +96,19 @@ class Contents:
         else:
             self.notes[name] = value
 
+    def listed(self, name: str, values: Sequence[float]) -> None:
+        """Count a tensor's values as notes, by ``name[number]``, or by its name alone if that is all it is.
+
+        Args:
+            name: of one that was added.
+            values: finite; notes say with which digits they are written.
+        """
+        self._listed.add(name)
+        tensor = self.tensors[name]
+        self.rest("list", name, tensor["dtype"], tensor["shape"])
+        for number, value in enumerate(values):
+            self.note(f"{name}[{number}]" if tensor["shape"] else name, repr(value))
+
     def spend(self, size: int) -> None:
         """Take bytes from the budget."""
         if size < 0 or size > self.left:
@@ -102,14 +116,20 @@ class Contents:
         self.left -= size
 
     def as_dict(self) -> dict[str, Any]:
-        """Return tensors, their number and the digest of the content; notes, and the digest without them, if any."""
+        """Return tensors, their number and the digest of the content; notes, and the digest without them, if any.
+
+        Of a tensor whose values are notes, the digest without them has the type and the shape.
+        """
         whole = hashlib.sha256(self._rest.digest())
         for name, each in sorted(self.tensors.items()):
-            whole.update(repr((name, each["dtype"], each["shape"], each["digest"])).encode())
+            if name not in self._listed:
+                whole.update(_described(name, each))
         found = {"tensors": self.tensors, "count": len(self.tensors)}
         if self.notes:
             found |= {"notes": self.notes, "bare": whole.hexdigest()[:_DIGITS]}
             whole.update(repr(sorted(self.notes.items())).encode())
+        for name in sorted(self._listed):
+            whole.update(_described(name, self.tensors[name]))
         return {**found, "content": whole.hexdigest()[:_DIGITS]}
 
     def _looked(self, size: int) -> None:
@@ -135,6 +155,10 @@ class Contents:
             except (TypeError, ValueError):  # a damaged file may have integers of seven bytes
                 return None
         return _Measure(self.numpy, dtype)
+
+
+def _described(name: str, tensor: dict[str, Any]) -> bytes:
+    return repr((name, tensor["dtype"], tensor["shape"], tensor["digest"])).encode()
 
 
 class _Measure:

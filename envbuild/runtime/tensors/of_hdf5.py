@@ -1,6 +1,7 @@
 """HDF5 through h5py, and Keras' .keras archives, which hold one; not read where the environment has no h5py.
 
-Short attributes are notes (``Contents.note``), by ``object@key``: files keep times and names of machines there.
+Short attributes are notes (``Contents.note``), by ``object@key``: files keep times and names of machines there. So are
+the values of short lists whose names have a word of measuring.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ _TEXT = 1 << 24
 """Bytes of a configuration that is parsed."""
 _NOTED, _NOTE = 64, 4096
 """Values of an attribute that is a note, and characters of each."""
+_LIST = 500
+"""Values of a list that are notes."""
+_MEASURING = re.compile(
+    r"(?:time|timing|dur|elaps|stamp|date|sec|clock|latenc|took|fps|sps|throughput|per_s|speed|rate|mem|rss|load|created"
+    r"|start|end|(?:^|[_.])(?:ms|us|ns|s|t|ts|at|pid)(?:$|[_.]))",
+    re.IGNORECASE,
+)
+"""Parts of the names of what may be a measurement: the host judges whether it is."""
 _TEXTS = 100_000
 """Texts of variable length that are read of one dataset."""
 
@@ -135,7 +144,22 @@ class _Reader:
             return
         word = f">{dtype.name}" if dtype.byteorder == ">" else dtype.name
         pieces = (_bytes(dataset[index], contents.numpy) for index in blocks(shape, dtype.itemsize, _BLOCK))
-        contents.add(name, str(word), [int(extent) for extent in shape], pieces, int(dataset.size) * dtype.itemsize)
+        size = int(dataset.size) * dtype.itemsize
+        added = contents.add(name, str(word), [int(extent) for extent in shape], pieces, size)
+        if (
+            added == name
+            and len(shape) < 2
+            and 0 < dataset.size <= _LIST
+            and dtype.kind in "iuf"
+            and dtype.itemsize <= 8
+        ):
+            self._list(name, dataset)
+
+    def _list(self, name: str, dataset: Any) -> None:
+        if _MEASURING.search(name.rpartition("/")[2]) is not None:
+            values = self._contents.numpy.asarray(dataset[()]).ravel().tolist()
+            if all(value - value == 0 for value in values):  # bits of what is no number are not in its text
+                self._contents.listed(name, values)
 
     def attributes(self, name: str, prefix: str, found: Any) -> None:
         """Add the attributes of an object, by name; short ones as notes."""

@@ -933,6 +933,13 @@ def test_names_of_measurements(name: str, kind: str | None) -> None:
         ("w@seed", "1795247763", "1795247770", False),
         ("@recorded", "2019-11-21", "2019-11-22", False),
         ("w@names[0]", "3", "4", False),
+        ("log/epoch_time[0]", "0.5", "0.75", True),
+        ("log/fit_seconds", "0.5", "0.75", True),
+        ("log/timestamps[0]", "1795247763.5", "1795247770.25", True),
+        ("log/timestamps[0]", "3.5", "7.25", False),
+        ("log/time[0]", "0.5", "0.75", False),
+        ("log/survival_time[0]", "0.5", "0.75", False),
+        ("log/epoch_time_loss[1]", "0.5", "0.75", False),
     ],
 )
 def test_notes_of_files_that_the_image_reads(key: str, one: str, other: str, same: bool) -> None:
