@@ -19,7 +19,15 @@ from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
 from envbuild.verification.clockwork import RATIO, Setting, Span, When, settings
-from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured, same_places, unchanged
+from envbuild.verification.measured import (
+    Seen,
+    may_be_drawn,
+    may_be_measured,
+    measured,
+    same_places,
+    unchanged,
+    with_processes,
+)
 from envbuild.verification.tokens import skeleton
 
 if TYPE_CHECKING:
@@ -221,6 +229,7 @@ def _agree(bench: _Bench) -> bool:
 
 def _still_possible(runs: Sequence[Seen]) -> bool:
     """Whether all runs have the same places, and those with the same fixed clock are equal."""
+    runs, _ = with_processes(runs)
     fixed = [run for run in runs if isinstance(run.when, Setting)]
     equal = all(unchanged(run, next(each for each in fixed if each.when == run.when)) for run in fixed)
     return equal and same_places(runs)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["date", "reading", "duration", "rate", "memory", "identity"]
+Kind = Literal["date", "reading", "duration", "rate", "memory", "identity", "process"]
 
 TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
@@ -41,6 +41,9 @@ _SIZES = tuple(Fraction(1024) ** power for power in (0, 1, -1, -2, -3)) + tuple(
 """A measure of memory may be shown in bytes, KiB, MiB, GiB, or in thousands of bytes."""
 _SHARE = 1000
 """As many times as large as what it may be off by is what shows a measure of memory."""
+PROCESSES, _SKIPPED = 250, 300
+"""How many numbers of processes, from the first that a child may have, a run has to itself; their distance in two
+settings."""
 RISK = Fraction(1, 500)
 """The chance that is allowed that a fraction as simple fits an unrelated number."""
 _MANY = 1000
@@ -64,6 +67,7 @@ class Setting:
     Attributes:
         stream: which stream of entropy goes with it; 0: what is drawn is real.
         memory: what measures of memory are then; 0: they are real.
+        processes: how many numbers of processes are skipped before the first child gets one.
     """
 
     start: int
@@ -71,11 +75,12 @@ class Setting:
     scale: int = 1
     stream: int = 0
     memory: int = 0
+    processes: int = 0
 
     @property
     def fixes(self) -> str:
         """What is fixed, as the hook reads it."""
-        more = f",entropy={self.stream},figures={self.memory}" if self.stream else ""
+        more = f",entropy={self.stream},figures={self.memory},processes={self.processes}" if self.stream else ""
         return f"clock={self}{more}"
 
     def __str__(self) -> str:
@@ -119,7 +124,8 @@ def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, 
 
     Args:
         start: seconds since 1970.
-        all_known: with each goes another stream of entropy, and with the tick what measures of memory are.
+        all_known: with each go another stream of entropy and other numbers of processes, and with the tick what
+            measures of memory are.
     """
     first = start * _SECOND + TICK // 2  # so that no time is a whole second
     clocks = (
@@ -131,7 +137,12 @@ def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, 
     if not all_known:
         return clocks
     one, two, three, four = (
-        replace(clock, stream=number, memory=MEMORY * (LARGER if clock.scale > 1 else 1))
+        replace(
+            clock,
+            stream=number,
+            memory=MEMORY * (LARGER if clock.scale > 1 else 1),
+            processes=number * _SKIPPED + _SKIPPED // 2,
+        )
         for number, clock in enumerate(clocks, 1)
     )
     return one, two, three, four

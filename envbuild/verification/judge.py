@@ -45,7 +45,7 @@ _NAMES = {
     "outside": "outside the project",
 }
 
-_KINDS = {"memory": "measure of memory", "identity": "drawn name"}
+_KINDS = {"memory": "measure of memory", "identity": "drawn name", "process": "number of a process"}
 _LATER = "a later value"
 """Where two files differ beyond the entries that are kept to be shown."""
 _MANY = 100
@@ -126,7 +126,7 @@ class Measured(_Value, frozen=True, kw_only=True):
 
     path: str
     where: str
-    kind: Literal["date", "reading", "duration", "rate", "memory", "identity"]
+    kind: Literal["date", "reading", "duration", "rate", "memory", "identity", "process"]
 
 
 class Verdict(_Value, frozen=True, kw_only=True):

@@ -20,7 +20,9 @@ from envbuild.verification.tokens import (
     goes_with_time,
     mark_drawn,
     mark_figures,
+    mark_processes,
     may_have_draws,
+    may_have_processes,
     of_bytes,
     of_texts,
     unknown_digits,
@@ -56,10 +58,9 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
         least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
         trained: all runs have the same parameters after each step of training (``tokens.of_texts``).
     """
-    runs = with_marks(runs)
+    runs, found = with_processes(with_marks(runs))
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
-    found: list[Measured] = []
     next_to_time = cache(partial(_go_with_time, runs))
     for source, name, values, header in _places(runs):
         pieces = _of_place(source, name, values, header, trained=trained)
@@ -91,6 +92,35 @@ def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:
     ]
     like = next(run for run in marked if isinstance(run.when, Setting) and run.drawn)
     return [run if isinstance(run.when, Setting) else _like(run, like) for run in marked]
+
+
+def with_processes(runs: Sequence[Seen]) -> tuple[Sequence[Seen], list[Measured]]:
+    """Return the runs with marks in the place of numbers of processes, and where these were.
+
+    Which of several workers does what may be luck, so that runs with the same clock differ in them too.
+    """
+    if not any(isinstance(run.when, Setting) and run.when.processes for run in runs) or not same_places(runs):
+        return runs, []
+    found: list[Measured] = []
+    sources: list[dict[str, Sequence[Place]]] = [{**run.sources} for run in runs]
+    for source in sorted(runs[0].sources):
+        tables = [[*run.sources[source]] for run in runs]
+        for at, (name, first) in enumerate(tables[0]):
+            texts = [
+                (run.when, value)
+                for run, table in zip(runs, tables, strict=True)
+                if isinstance(value := table[at][1], str)
+            ]
+            if len(texts) < len(runs) or all(text == first for _, text in texts):
+                continue
+            marked = mark_processes(texts, name)
+            if marked[0] != first:
+                found.append(Measured(path=source, where=name, kind="process"))
+                for table, text in zip(tables, marked, strict=True):
+                    table[at] = name, text
+        for each, table in zip(sources, tables, strict=True):
+            each[source] = table
+    return [replace(run, sources=each) for run, each in zip(runs, sources, strict=True)], found
 
 
 def _like(run: Seen, like: Seen) -> Seen:
@@ -132,7 +162,7 @@ def may_be_measured(runs: Sequence[Seen]) -> bool:
 
 
 def may_be_drawn(runs: Sequence[Seen]) -> bool:
-    """Whether something that differs may be a name that was drawn, or a measure of memory.
+    """Whether something that differs may be a name that was drawn, a measure of memory, or the number of a process.
 
     Args:
         runs: with the real clock.
@@ -141,6 +171,10 @@ def may_be_drawn(runs: Sequence[Seen]) -> bool:
         isinstance(value, str) and (may_have_draws(value) or says_memory(f"{name} {value}"))
         for _, name, values, _ in _places(runs)
         for _, value in values
+    ) or any(
+        may_have_processes(texts)
+        for _, name, values, _ in _places(runs)
+        if len(texts := [f"{name} {value}" for _, value in values if isinstance(value, str)]) == len(values)
     )
 
 

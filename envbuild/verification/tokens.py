@@ -11,8 +11,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from envbuild.verification.clockwork import (
+    PROCESSES,
     Kind,
     Number,
+    Setting,
     Span,
     When,
     is_date,
@@ -37,6 +39,7 @@ _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
 _TOKEN = re.compile(
     r"(?P<drawn>⟨drawn (?:\d+|\?) \d+⟩)"
+    r"|(?P<process>⟨process⟩)"
     rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
     r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
@@ -65,6 +68,12 @@ _WINDOW = 8
 _TRIALS = 64
 """Ways to read eight bytes: where a number begins, and of which type it is."""
 _FORMATS = ("<d", ">d", "<f", ">f", "<q", ">q", "<i", ">i", "<I", ">I")
+_PROCESS = "⟨process⟩"
+_OF_PROCESSES = re.compile(
+    r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
+    re.IGNORECASE,
+)
+"""What may be around the number of a process."""
 _MOST = 1 << 16
 """Bytes that may differ in a file of unknown format."""
 _FOUND = 2000
@@ -116,8 +125,7 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        before = tokens[0][1].before
-        if names_no_time(before if before.strip(" \t'\"[(") else f"{name} "):
+        if _names_result(tokens[0][1], name):
             return None
         kind = _of_tokens(tokens)
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
@@ -128,6 +136,11 @@ def of_texts(
             return None
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def _names_result(token: _Token, name: str) -> bool:
+    """Whether a token has the name of something that is no time, or its place has where it has none."""
+    return names_no_time(token.before if token.before.strip(" \t'\"[(") else f"{name} ")
 
 
 def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> bool:
@@ -206,6 +219,9 @@ def skeleton(text: str) -> str:
     return _split(text)[0]
 
 
+_OWN_MARKS = frozenset(("clock", "number", "negative", "weekday", "drawn", "process"))
+
+
 def _split(text: str) -> tuple[str, list[_Token]]:
     """Return what is between the tokens of a text, and these."""
     parts, tokens, place = [], [], 0
@@ -214,7 +230,7 @@ def _split(text: str) -> tuple[str, list[_Token]]:
         kind = str(found.lastgroup)
         if kind == "number" and _MINUS.search(text, 0, found.start()) is not None:
             kind = "negative"  # no time
-        parts.append(f"\0{kind if kind in ('clock', 'number', 'negative', 'weekday', 'drawn') else 'date'}\0")
+        parts.append(f"\0{kind if kind in _OWN_MARKS else 'date'}\0")
         begin, end = found.span()
         tokens.append(_Token(kind, found[0], text[max(0, begin - _NAME) : begin], text[end : end + _NAME], begin))
         place = found.end()
@@ -316,6 +332,54 @@ def mark_figures(text: str, like: str) -> str:
         return text
     marked = _FIGURES.sub(lambda found: f"⟨drawn ? {len(found[0])}⟩" if len(found[0]) in sizes else found[0], text)
     return marked if skeleton(marked) == skeleton(like) else text
+
+
+def may_have_processes(texts: Sequence[str]) -> bool:
+    """Whether texts differ in a whole number that may be that of a process."""
+    return any(map(_OF_PROCESSES.search, texts)) and bool(_whole_numbers([(None, text) for text in texts]))
+
+
+def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
+    """Put marks in the place of numbers of processes: they are among those that a run had to itself.
+
+    In each run with a fixed clock they are: of those that are elsewhere in another setting, no number that has another
+    origin is. Texts are returned as they are if there is no such number.
+
+    Args:
+        texts: of one place, with the clock of each run; some have numbers of their own.
+        name: of the place.
+    """
+    marked = [text for _, text in texts]
+    for at in _whole_numbers(texts)[::-1]:
+        tokens = [(when, _split(text)[1][at]) for when, text in texts]
+        own = [
+            when.processes <= int(token.text) < when.processes + PROCESSES
+            for when, token in tokens
+            if isinstance(when, Setting)
+        ]
+        if own and all(own) and not _names_result(tokens[0][1], name):
+            marked = [
+                f"{text[: token.at]}{_PROCESS}{text[token.at + len(token.text) :]}"
+                for text, (_, token) in zip(marked, tokens, strict=True)
+            ]
+    return marked
+
+
+def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
+    """Return the places, among the tokens of texts that are alike, of whole numbers that differ, as processes' may."""
+    split = [_split(text) for _, text in texts]
+    if len({shape for shape, _ in split}) > 1 or len({len(tokens) for _, tokens in split}) > 1:
+        return []
+    return [
+        at
+        for at in range(len(split[0][1]))
+        if len({tokens[at].text for _, tokens in split}) > 1
+        and all(t[at].kind == "number" and t[at].text.isdecimal() and 1 < int(t[at].text) <= _LARGEST for _, t in split)
+    ]
+
+
+_LARGEST = 1 << 22
+"""Of the numbers that Linux gives processes (``PID_MAX_LIMIT``)."""
 
 
 def _draw(word: str, drawn: Sequence[str]) -> int | None:

@@ -288,6 +288,32 @@ def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
     assert project("verify", "--no-diagnose", "-n", "2", "t.py").code == 16
 
 
+WORKERS = """\
+import json, multiprocessing, os, time
+def fold(k):
+    time.sleep(0.01 * (time.monotonic_ns() % 3))
+    return k, os.getpid(), sum(i * k for i in range(1000)) + WRONG
+if __name__ == "__main__":
+    with multiprocessing.Pool(3) as pool:
+        rows = pool.map(fold, range(12), chunksize=1)
+    for k, process, score in rows:
+        print(f"[worker {process}] fold {k} score {score}")
+    json.dump([{"fold": k, "by": process, "score": score} for k, process, score in rows], open("folds.json", "w"))
+"""
+
+
+def test_which_worker_did_what_is_no_difference(project: Project) -> None:
+    """Numbers of processes, in lines and in files, follow the numbers that an experiment gives; sums of them do not."""
+    project.write("t.py", WORKERS.replace("WRONG", "0"))
+    done = project.must("verify", "t.py")
+    assert "result    bit-identical 3/3: 1 file, 12 lines of standard output" in done.out
+    found = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]["measured"]
+    assert {(each["path"], each["kind"]) for each in found} == {("folds.json", "process"), ("stdout", "process")}
+    project.write("t.py", WORKERS.replace("WRONG", "os.getpid() % 4"))
+    found = rows(project("verify", "t.py"))
+    assert found["likely cause"].startswith("os.getpid() is another number in each run")
+
+
 def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
     """A number that is left out as a duration under a name that may be a result's: the proof does not hide it."""
     project.write(

@@ -7,7 +7,8 @@ run with it is an experiment and no run of the program: nothing of it is kept.
 
 ``entropy`` or ``entropy=STREAM`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py),
 ``addresses`` of small objects (fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of
-files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py), ``memory`` that is filled
+files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py), ``processes=NUMBER``, of which so many
+numbers are skipped (vary.py), ``memory`` that is filled
 (fix_memory.py), ``collection`` of garbage, which is off. ``programs`` fixes nothing: it has the
 record show whether other programs gave the same output for the same input (fix_programs.py).
 

@@ -40,6 +40,10 @@ def start() -> None:
         from . import vary
 
         vary.skip_numbers(os.environ)
+    if "processes=" in fixed and lineage.VARIABLE not in os.environ:
+        from . import vary
+
+        vary.use_up(_number(fixed.partition("processes=")[2]))
     if os.environ.pop("ENVBUILD_SHIFT", None):  # it has made the environment larger, and is no part of it
         from . import vary
 
@@ -74,3 +78,9 @@ def start() -> None:
 
         process.guarded("entropy", lambda: entropy.begin(process), vital=False)
     finder.install(process, *tables)
+
+
+def _number(text: str) -> int:
+    """Return the number that a text begins with, 0 if it is none that is used."""
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits) if len(digits) in range(1, 5) else 0

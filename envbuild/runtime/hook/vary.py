@@ -64,7 +64,12 @@ def move_objects() -> None:
 def skip_numbers(environ: Any) -> None:
     """Use up numbers of processes if these are to be varied. Only before anything is called at a fork."""
     number, what = wanted(environ)
-    for _ in range(number * SKIPPED_PIDS if "pids" in what else 0):
+    use_up(number * SKIPPED_PIDS if "pids" in what else 0)
+
+
+def use_up(count: int) -> None:
+    """Use up so many numbers of processes, as far as there may be more."""
+    for _ in range(count):
         try:
             child = os.fork()
         except OSError:

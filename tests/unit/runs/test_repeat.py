@@ -266,8 +266,8 @@ def test_outputs_can_be_kept(project: Path, tmp_path: Path) -> None:
         return 0
 
     (found,) = collect(a_plan(project), 1, Engine(work))
-    assert found.keep(project / "kept")
-    assert [path.name for path in (project / "kept").rglob("*")] == ["a", "out.txt"]
+    assert found.keep(project / "kept") == (project / "kept/outputs",)
+    assert [path.name for path in (project / "kept").rglob("*")] == ["outputs", "a", "out.txt"]
     assert not found.folder.exists()
     clear(scratch_folder(project, "V"))
     assert not (project / ".envbuild/verify").exists()

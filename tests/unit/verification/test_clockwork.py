@@ -387,6 +387,9 @@ class System(Clock):
     def kibibytes(self) -> int:
         return self.setting.memory if self.setting else self.chance.randrange(50_000, 60_000)
 
+    def worker(self) -> int:
+        return (self.setting.processes if self.setting else 0) + self.chance.randrange(3, 9)
+
 
 def known(program: Callable[[System], dict[str, object]]) -> list[str] | None:
     """Return the kinds of what a program wrote that follows what was fixed; None if anything else differs."""
@@ -427,6 +430,8 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"peak": f"{s.kibibytes() / 1024:.2f} MiB"}, ["memory"]),
         (lambda s: {"maxrss": s.kibibytes(), "at": s.date().isoformat()}, ["memory", "date"]),
         (lambda s: {"": f"rss {s.kibibytes() * 1024} bytes"}, ["memory"]),
+        (lambda s: {"": f"[worker {s.worker()}] fold 2 took {spent(s)} s"}, ["process", "duration"]),
+        (lambda s: {"by": s.worker(), "file": f"part-{s.worker()}.npy"}, ["process", "process"]),
     ],
 )
 def test_what_was_drawn_and_measured_is_recognised(
@@ -451,6 +456,12 @@ def test_what_was_drawn_and_measured_is_recognised(
         lambda s: {"loss": f"{s.kibibytes()}"},
         lambda s: {"w": f"{s.kibibytes() / 1024}"},
         lambda s: {"rss": f"{s.kibibytes() / 2**30:.0f} GiB"},
+        lambda s: {"seed": s.worker()},
+        lambda s: {"w": s.worker() * 2},
+        lambda s: {"w": s.worker() % 97 + 400},
+        lambda s: {"w": f"{s.worker()}.5"},
+        lambda s: {"": f"worker {s.worker()} found {s.worker() % 7}"},
+        lambda s: {"w": 470 + s.chance.randrange(50)},
     ],
 )
 def test_what_is_made_of_entropy_or_memory_is_a_result(program: Callable[[System], dict[str, object]]) -> None:
@@ -466,6 +477,8 @@ def test_what_is_made_of_entropy_or_memory_is_a_result(program: Callable[[System
         ("peak 1063", "peak 1079", True),
         ("took 1.5 s", "took 1.7 s", False),
         ("12.5 it/s", "13.5 it/s", False),
+        ("[worker 4] fold 1", "[worker 5] fold 1", True),
+        ("[worker 4] loss 0.5", "[worker 4] loss 0.25", False),
     ],
 )
 def test_only_what_may_be_drawn_or_memory_takes_further_runs(before: str, after: str, *, expected: bool) -> None:
