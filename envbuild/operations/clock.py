@@ -28,7 +28,7 @@ from envbuild.verification.measured import (
     unchanged,
     with_processes,
 )
-from envbuild.verification.tokens import skeleton
+from envbuild.verification.tokens import in_order
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -248,11 +248,15 @@ def _seen(bench: _Bench) -> list[Seen] | None:
     if tables is None or any(len(data) >= PRINTED for each in bench.streams for data in each.values()):
         return None
     several = several_processes(*(each.record for each in bench.ran))
+    for name in ("stdout", "stderr"):
+        if name not in bench.session.ignore:
+            lines = [_lines(bench, at, name) for at in range(len(tables))]
+            if several:  # they may come in any order
+                lines = in_order([*zip(bench.clocks, lines, strict=True)])
+            for sources, each in zip(tables, lines, strict=True):
+                sources[name] = [(f"line {number}", text) for number, text in enumerate(each, 1)]
     found = []
     for at, sources in enumerate(tables):
-        for name, data in bench.streams[at].items():
-            if name not in bench.session.ignore:
-                sources[name] = _lines(bench, at, name, data, several=several)
         sources["metrics"] = [*_metrics(bench, at)]
         found.append(Seen(when=bench.clocks[at], sources=sources, drawn=_drawn(bench.ran[at])))
     return found
@@ -324,18 +328,15 @@ def _only_lists(bench: _Bench, table: FileTable, names: Sequence[str]) -> bool:
     return True
 
 
-def _lines(bench: _Bench, at: int, name: str, data: bytes, *, several: bool) -> list[Place]:
-    """Return the lines of a stream, what is masked in them left out; ``several``: they may come in any order."""
+def _lines(bench: _Bench, at: int, name: str) -> list[str]:
+    """Return the lines of a stream, what is masked in them left out."""
     from envbuild.operations.verify_session import ignored_lines
     from envbuild.verification.files import masks_of
     from envbuild.verification.printed import rows
 
     ignored = ignored_lines(bench.session.ignore, name)
     masks = masks_of(bench.ran[at].record, ignored, moments=bench.moments, days=bench.days)
-    found = [row.masked.text for row in rows(data, masks) if not row.masked.left_out]
-    if several:
-        found.sort(key=skeleton)
-    return [(f"line {number}", text) for number, text in enumerate(found, 1)]
+    return [row.masked.text for row in rows(bench.streams[at][name], masks) if not row.masked.left_out]
 
 
 def _metrics(bench: _Bench, at: int) -> Iterator[Place]:

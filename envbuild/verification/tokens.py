@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from itertools import zip_longest
 
 from envbuild.verification.clockwork import (
     PROCESSES,
@@ -334,6 +335,57 @@ def mark_figures(text: str, like: str) -> str:
     return marked if skeleton(marked) == skeleton(like) else text
 
 
+def in_order(runs: Sequence[tuple[When, Sequence[str]]]) -> list[list[str]]:
+    """Return the lines of runs in an order that does not depend on the one in which they came.
+
+    They are ordered by what is between their numbers, and then, if more of them are equal so, by their whole numbers.
+    Those of processes are left out of that: such that all lines of a form have a number of their own there
+    (``mark_processes``), in all runs that have some.
+
+    Args:
+        runs: the clock of each run, and its lines.
+    """
+    split = [
+        (when, [(shape, tokens, text) for text in lines for shape, tokens in [_split(text)]]) for when, lines in runs
+    ]
+    processes: dict[str, set[int]] = {}
+    for when, lines in split:
+        if isinstance(when, Setting) and when.processes:
+            for shape, tokens, _ in lines:
+                own = {at for at, token in enumerate(tokens) if _is_own(when, token)}
+                processes[shape] = processes.get(shape, own) & own
+
+    def others(line: _Line) -> list[_Token]:
+        shape, tokens, _ = line
+        return [token for at, token in enumerate(tokens) if at not in processes.get(shape, ())]
+
+    def by_shape(line: _Line) -> tuple[str, list[int]]:
+        return line[0], []
+
+    def by_numbers(line: _Line) -> tuple[str, list[int]]:
+        return line[0], [int(token.text) for token in others(line) if _is_whole(token)]
+
+    def different(order: Sequence[Sequence[_Line]]) -> int:
+        texts = ([(line[0], *(token.text for token in others(line))) for line in lines] for lines in order)
+        return sum(len({*each}) > 1 for each in zip_longest(*texts))
+
+    orders = [[sorted(lines, key=key) for _, lines in split] for key in (by_shape, by_numbers)]
+    return [[text for *_, text in lines] for lines in min(orders, key=different)]
+
+
+_Line = tuple[str, list[_Token], str]
+"""What is between the tokens of a line, these, and the line."""
+
+
+def _is_whole(token: _Token) -> bool:
+    return token.kind == "number" and token.text.isdecimal()
+
+
+def _is_own(when: Setting, token: _Token) -> bool:
+    """Whether a number is one of the processes that a run has to itself."""
+    return _is_whole(token) and when.processes <= int(token.text) < when.processes + PROCESSES
+
+
 def may_have_processes(texts: Sequence[str]) -> bool:
     """Whether texts differ in a whole number that may be that of a process."""
     return any(map(_OF_PROCESSES.search, texts)) and bool(_whole_numbers([(None, text) for text in texts]))
@@ -352,11 +404,7 @@ def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
     marked = [text for _, text in texts]
     for at in _whole_numbers(texts)[::-1]:
         tokens = [(when, _split(text)[1][at]) for when, text in texts]
-        own = [
-            when.processes <= int(token.text) < when.processes + PROCESSES
-            for when, token in tokens
-            if isinstance(when, Setting)
-        ]
+        own = [_is_own(when, token) for when, token in tokens if isinstance(when, Setting)]
         if own and all(own) and not _names_result(tokens[0][1], name):
             marked = [
                 f"{text[: token.at]}{_PROCESS}{text[token.at + len(token.text) :]}"
@@ -374,7 +422,7 @@ def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
         at
         for at in range(len(split[0][1]))
         if len({tokens[at].text for _, tokens in split}) > 1
-        and all(t[at].kind == "number" and t[at].text.isdecimal() and 1 < int(t[at].text) <= _LARGEST for _, t in split)
+        and all(_is_whole(tokens[at]) and 1 < int(tokens[at].text) <= _LARGEST for _, tokens in split)
     ]
 
 

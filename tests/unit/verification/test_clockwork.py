@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import mark_drawn, mark_figures, of_bytes, of_texts, skeleton
+from envbuild.verification.tokens import in_order, mark_drawn, mark_figures, of_bytes, of_texts, skeleton
 
 START = 1_790_000_000
 
@@ -485,6 +485,23 @@ def test_only_what_may_be_drawn_or_memory_takes_further_runs(before: str, after:
     """Names in hexadecimal digits, and what speaks of memory; programs that differ otherwise take no longer."""
     runs = [Seen(when=Span(1, 2), sources={"stdout": [("line 1", text)]}) for text in (before, after)]
     assert may_be_drawn(runs) is expected
+
+
+def test_lines_of_workers_are_put_in_one_order() -> None:
+    """Whoever came first and whoever did it; where that makes more of them differ they stay as they came."""
+    one, two, *_ = settings(START, all_known=True)
+    span = Span(START, START + 9)
+    runs = [
+        (span, ["[worker 4] fold 2 ok", "done", "[worker 5] fold 1 ok"]),
+        (span, ["[worker 9] fold 1 ok", "[worker 3] fold 2 ok", "done"]),
+        (one, ["[worker 455] fold 1 ok", "[worker 453] fold 2 ok", "done"]),
+        (two, ["done", "[worker 753] fold 2 ok", "[worker 755] fold 1 ok"]),
+    ]
+    for lines in in_order(runs):
+        assert [line.partition("]")[2] for line in lines] == [" fold 1 ok", " fold 2 ok", ""]
+    assert {"done"} == {lines[2] for lines in in_order(runs)}
+    late = [(span, ["312 fold 1", "401 fold 2"]), (span, ["388 fold 1", "295 fold 2"])]
+    assert in_order(late) == [lines for _, lines in late]
 
 
 def test_a_measure_of_memory_is_no_duration() -> None:
