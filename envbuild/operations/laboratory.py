@@ -26,6 +26,8 @@ LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
 _SHIFT = 300
 """Characters of a variable that nobody reads."""
+_TICK = 1_000_000
+"""Nanoseconds between two readings of a clock that is fixed, as the hook has it where it is given none."""
 _FILLED = {"MALLOC_PERTURB_": "165"}
 """Has the C library fill memory that it gives."""
 
@@ -37,6 +39,7 @@ class Laboratory:
     Attributes:
         limit: seconds after which a process of an experiment is ended.
         ends: when no further one is begun.
+        now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
     """
 
     session: Session
@@ -44,6 +47,7 @@ class Laboratory:
     events: Events
     limit: int
     ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
+    now: int = field(default_factory=lambda: int(time.time()))
     _took_time: bool = False
 
     @property
@@ -112,7 +116,9 @@ class Laboratory:
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
         # With nothing fixed the record has what other programs gave back.
-        variables = {"ENVBUILD_FIX": f"{','.join(fixed) if fixed else 'programs'}@{self.limit}"}
+        clock = f"clock={self.now * 10**9}/{_TICK}/1"
+        what = ",".join(clock if each == "clock" else each for each in fixed) or "programs"
+        variables = {"ENVBUILD_FIX": f"{what}@{self.limit}"}
         return variables | (_FILLED if "memory" in fixed else {})
 
     def _runs(

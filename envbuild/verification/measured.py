@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from envbuild.verification.clockwork import Setting, When
+from envbuild.verification.clockwork import Setting, Span, When
 from envbuild.verification.judge import Measured
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
 from envbuild.verification.tokens import (
@@ -165,16 +165,17 @@ def may_be_drawn(runs: Sequence[Seen]) -> bool:
     """Whether something that differs may be a name that was drawn, a measure of memory, or the number of a process.
 
     Args:
-        runs: with the real clock.
+        runs: with the real clock and with fixed ones.
     """
+    real = [run for run in runs if isinstance(run.when, Span)]
     return any(
         isinstance(value, str) and (may_have_draws(value) or says_memory(f"{name} {value}"))
-        for _, name, values, _ in _places(runs)
+        for _, name, values, _ in _places(real)
         for _, value in values
     ) or any(
         may_have_processes(texts)
         for _, name, values, _ in _places(runs)
-        if len(texts := [f"{name} {value}" for _, value in values if isinstance(value, str)]) == len(values)
+        if len(texts := [(when, f"{name} {value}") for when, value in values if isinstance(value, str)]) == len(values)
     )
 
 

@@ -53,7 +53,7 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|wps|mfu|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|mfu|speed-?up|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
 _OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency|wall_?clock|train_wall)(?:_(?:s|sec|ms))?"
@@ -416,9 +416,18 @@ _TABLE = (
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
+    # Names that Python and loky give processes and threads: which of them did a part is luck.
+    _rule(
+        "names",
+        "worker",
+        "poolworker- process- poolexecutor-",
+        r"\b(?:(?:Fork|Spawn|ForkServer)(?:PoolWorker|Process)|LokyProcess|ThreadPoolExecutor)-\d+(?:[:_]\d+)*\b",
+    ),
     # Addresses.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]{7,16}\b"),
     _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
+    # As ``reprlib`` shortens them.
+    _rule("addresses", "address", "...x", r"(?P<keep>\.\.\.x)(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
@@ -474,7 +483,7 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps wps mfu throughput per_sec /s",
+        "sps fps wps mfu speedup speed-up throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
@@ -535,6 +544,7 @@ _TABLE = (
         ":",
         rf"(?P<keep>\b{_OF_CLOCK}{_GAP})\d{{1,3}}:\d\d\b(?!:)",
     ),
+    _rule("times", "time", "elapsed", rf"(?P<keep>\belapsed:\s*){_NUMBER}\s?min\b"),  # joblib's
     _rule(
         "times",
         "time",
@@ -619,6 +629,13 @@ _REPORTS = (
         re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
         re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
     ),
+    # Lightning's ``SimpleProfiler``
+    (
+        re.compile(
+            r"\|\s+Action\s+\|\s+Mean duration \(s\)\s+\|\s+Num calls\s+\|\s+Total time \(s\)\s+\|\s+Percentage %\s+\|"
+        ),
+        re.compile(r"\|\s+\S[^|]*(?:\|\s+(?:\d[\d.e+-]*|-)\s+){3}\|\s+\d[\d.e+-]*\s*%?\s+\||-{20,}"),
+    ),
     # Megatron-LM's timers
     (
         re.compile(r"(?:\(min, max\) |max )?times? across ranks \(ms\):"),
@@ -670,7 +687,7 @@ class _Reports:
         row = shown.text
         if self._rows is not None and self._rows.fullmatch(row) is not None:
             yield self._masked(shown, report=True)
-            ruler = not row.strip("- ")
+            ruler = _RULER.fullmatch(row) is not None
             if ruler and self._within:  # the last line of the table: what looks like a row behind it is none
                 self._rows = None
             self._within = not ruler

@@ -386,9 +386,23 @@ def _is_own(when: Setting, token: _Token) -> bool:
     return _is_whole(token) and when.processes <= int(token.text) < when.processes + PROCESSES
 
 
-def may_have_processes(texts: Sequence[str]) -> bool:
-    """Whether texts differ in a whole number that may be that of a process."""
-    return any(map(_OF_PROCESSES.search, texts)) and bool(_whole_numbers([(None, text) for text in texts]))
+def may_have_processes(texts: Sequence[tuple[When, str]]) -> bool:
+    """Whether texts differ in a whole number that may be that of a process.
+
+    Something next to it says so, or it is one number with the real clock and another one close to that with a fixed
+    one: what ends such a run in time takes a number for itself.
+
+    Args:
+        texts: with the clock of each run.
+    """
+    at = _whole_numbers(texts)
+    if not at or any(_OF_PROCESSES.search(text) for _, text in texts):
+        return bool(at)
+    values = [(isinstance(when, Setting), [int(_split(text)[1][each].text) for each in at]) for when, text in texts]
+    real, fixed = ({tuple(numbers) for known, numbers in values if known is kind} for kind in (False, True))
+    return len(real) == len(fixed) == 1 and all(
+        0 < abs(one - other) < _NEAR for one, other in zip(*real, *fixed, strict=True)
+    )
 
 
 def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
@@ -426,6 +440,8 @@ def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
     ]
 
 
+_NEAR = 8
+"""Numbers that are used up for what ends a run in time, at most."""
 _LARGEST = 1 << 22
 """Of the numbers that Linux gives processes (``PID_MAX_LIMIT``)."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
-from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below
+from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics
 from envbuild.verification.printed import rows
@@ -269,8 +269,11 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT:
         return False
     cells = table[1:]
-    left_out = {at for at, name in enumerate(names) if _is_column(name, names, cells, at)}
-    if not left_out or any(len(row) != len(names) for row in cells):
+    # In experiments a time in one run and none in another one would be another place: there its values are shown.
+    by_values = {at for at, name in enumerate(names) if name.lower() in _BY_VALUES}
+    shown = by_values if isinstance(out, Leaves) else set[int]()
+    left_out = {at for at, name in enumerate(names) if at not in shown and _is_column(name, names, cells, at)}
+    if not (left_out or shown) or any(len(row) != len(names) for row in cells):
         return False
     if comment:
         _comment(out, path, head)
@@ -315,6 +318,10 @@ def _comment(out: Canonical, path: str, head: str) -> None:
         _value(out, path, "", table, lambda out, path, data: out.add(path, data), ())
 
 
+_BY_VALUES = frozenset(("time", "times", "timestamp", "datetime"))
+"""Names of columns that are measurements if their values look like it."""
+
+
 def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> bool:
     """Whether a column is a measurement: a bare ``time`` only if it never goes back, as that of data may."""
     if name == "t":
@@ -324,7 +331,7 @@ def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> 
     kind = kind_of(name)
     if kind is None or kind == "identity":
         return False
-    if name.lower() in ("time", "times", "timestamp", "datetime"):
+    if name.lower() in _BY_VALUES:
         found = [float(row[at]) for row in cells if at < len(row) and _is_number(row[at])]
         return len(found) == len(cells) and len(found) > 1 and found == sorted(found)
     return True

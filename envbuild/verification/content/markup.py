@@ -30,7 +30,8 @@ Event = Callable[[Canonical], None]
 class _Heads:
     """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``.
 
-    Where that has the name of the index alone, they are in the row above.
+    Where that has the name of the index alone, they are in the row above. A row's own name is in its first cell, if
+    that is a ``th``.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class _Heads:
         self._above: list[str] = []
         self._at = -1
         self._in_head = False
+        self._row = ""
         self._spans = False
 
     def start(self, element: str, *, spans: bool) -> None:
@@ -46,7 +48,7 @@ class _Heads:
         if element in ("thead", "tbody", "tfoot"):
             self._in_head = element == "thead"
         elif element == "tr":
-            self._at = -1
+            self._at, self._row = -1, ""
             if self._in_head:
                 self._above, self._names = self._names, []
         elif element in ("th", "td"):
@@ -55,13 +57,16 @@ class _Heads:
                 self._names.append("")
 
     def text(self, element: str, text: str) -> str:
-        """Take a text; return its column's name if that, of two words or more, shows a number to be measured."""
+        """Take a text; return its column's or row's name if that, of two words or more, shows a number as measured."""
         if self._in_head and element == "th" and self._names:
             self._names[-1] = text.strip()
-        elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
+        elif element == "th" and self._at == 0:
+            self._row = text.strip()
+        elif element == "td" and not self._in_head and not self._spans and _NUMBER.fullmatch(text):
             of_index = len(self._above) == len(self._names) and not any(self._names[1:])
-            name = _key((self._above if of_index else self._names)[self._at])
-            return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
+            columns = self._above if of_index else self._names
+            names = (columns[self._at] if self._at < len(columns) else "", self._row)
+            return next((name for each in names if kind_of(name := _key(each)) is not None), "")
         return ""
 
 

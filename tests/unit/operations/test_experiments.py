@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, variables: Mapping[str, str], varied: frozenset[str], time: int, chance: random.Random) -> None:
         text, _, self.real = variables.get("ENVBUILD_FIX", "").partition("!")
-        self.fixed = frozenset(filter(None, text.partition("@")[0].split(",")))
+        self.fixed = frozenset(filter(None, (each.partition("=")[0] for each in text.partition("@")[0].split(","))))
         self.fixed |= {"memory"} & ({"memory"} if "MALLOC_PERTURB_" in variables else set())
         self.varied, self.time, self.chance = varied, time, chance
         self.moved = "ENVBUILD_SHIFT" in variables

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from envbuild.record.measurements import kind_of
-from envbuild.verification.content import Difference, compare, read, read_file, read_noted
+from envbuild.verification.content import Difference, compare, leaves, read, read_file, read_noted
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.printed import Masks
 
@@ -142,7 +142,16 @@ NAMED_INDEX = (
     b"<table><thead><tr><th></th><th>accuracy</th><th>samples/s</th></tr><tr><th>epoch</th><th></th><th></th></tr></thead>"
     b"<tbody><tr><th>1</th><td>%b</td><td>%b</td></tr></tbody></table>"
 )
+TURNED = (
+    b"<table><tbody><tr><th>folds.0.accuracy_score</th><td>0.75</td></tr>"
+    b"<tr><th>%b</th><td>%b</td></tr></tbody></table>"
+)
 SAME = {
+    "html with names of rows": (
+        TURNED % (b"folds.0.fit_time", b"0.25"),
+        TURNED % (b"folds.0.fit_time", b"0.75"),
+        "table.tbody.tr.td.folds.0.fit_time differs",
+    ),
     "html with the index's name": (
         NAMED_INDEX % (b"0.5", b"12.5"),
         NAMED_INDEX % (b"0.5", b"13.5"),
@@ -365,6 +374,15 @@ OTHER = {
     "a table of pandas in html, a second row of names": (
         (NAMED_INDEX % (b"0.5", b"12.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
         (NAMED_INDEX % (b"0.5", b"13.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
+    ),
+    "a table of pandas in html, another row": (
+        TURNED % (b"folds.0.brier_score", b"0.25"),
+        TURNED % (b"folds.0.brier_score", b"0.75"),
+    ),
+    "a table of pandas in html, a row of one word": (TURNED % (b"time", b"0.25"), TURNED % (b"time", b"0.75")),
+    "a table of pandas in html, a name in the second cell": (
+        b"<table><tr><td>1</td><th>fit_time</th><td>0.25</td></tr></table>",
+        b"<table><tr><td>1</td><th>fit_time</th><td>0.75</td></tr></table>",
     ),
     "a table of pandas in html, no number": (HTML % b"fast", HTML % b"slow"),
     "a table of pandas in html, a cell over two columns": (
@@ -920,6 +938,14 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
 def test_names_of_measurements(name: str, kind: str | None) -> None:
     """Names decide what is a measurement; what may be a result is one."""
     assert kind_of(name) == kind
+
+
+def test_places_of_a_table_do_not_depend_on_its_times() -> None:
+    """A column ``time`` that never goes back is one of times; experiments have runs in which all are the same."""
+    tables = (b"epoch,loss,time\n0,0.5,0.3\n1,0.25,0.2\n", b"epoch,loss,time\n0,0.5,0.5\n1,0.25,0.5\n")
+    names = [[name for name, _ in leaves(each, MASKS)] for each in tables]
+    assert names[0] == names[1]
+    assert "line 2: time" in names[0]
 
 
 @pytest.mark.parametrize(

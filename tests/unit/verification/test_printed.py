@@ -620,6 +620,50 @@ def test_timers_of_megatron() -> None:
     assert found.line == 3
 
 
+LIGHTNING = """\
+FIT Profiler Report
+------------------------------------------------------------------------------
+|  Action              |  Mean duration (s)  |  Num calls  |  Total time (s)  |  Percentage %  |
+------------------------------------------------------------------------------
+|  Total               |  -                  |  1204       |  2.4178          |  100 %         |
+------------------------------------------------------------------------------
+|  run_training_epoch  |  0.60001            |  4          |  2.4             |  99.27         |
+|  optimizer_step      |  0.018105           |  40         |  0.7242          |  30.1          |
+------------------------------------------------------------------------------
+|  loss                |  0.25               |
+"""
+
+
+def test_the_report_of_lightning() -> None:
+    """Actions sorted by their time; what has other columns counts, and so does a table with another head."""
+    masks = (Masks(0.0), Masks(0.0))
+    one, two = LIGHTNING.splitlines(keepends=True)[6:8]
+    other = LIGHTNING.replace(one + two, two.replace("0.7242", "2.9") + one).replace("2.4178", "3.1")
+    assert first_difference("stdout", LIGHTNING.encode(), other.encode(), masks, ordered=True) is None
+    for before in (LIGHTNING, LIGHTNING.replace("Action", "Weight")):
+        after = before.replace("0.25 ", "0.26 ") if before == LIGHTNING else before.replace("30.1", "30.2")
+        assert first_difference("stdout", before.encode(), after.encode(), masks, ordered=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        ("tree <__main__.Min...x7fd75f134d90>", "tree <__main__.Min...x⟨address⟩>"),
+        ("tree <__main__.Min...x0d75f134d90>", "tree <__main__.Min...x0d75f134d90>"),
+        ("INFO ForkPoolWorker-2: fold 3", "INFO ⟨worker⟩: fold 3"),
+        ("SpawnProcess-1:2 fold 3", "⟨worker⟩ fold 3"),
+        ("ThreadPoolExecutor-0_1 fold 3", "⟨worker⟩ fold 3"),
+        ("[LokyProcess-3] fold 3", "[⟨worker⟩] fold 3"),
+        ("Process-3 fold 3", "Process-3 fold 3"),
+        ("done | elapsed: 17.2min finished", "done | elapsed: ⟨time⟩ finished"),
+        ("Elapsed 3.51 s, speedup 1.47x", "Elapsed ⟨time⟩, speedup ⟨rate⟩x"),
+    ],
+)
+def test_names_that_libraries_give(line: str, masked: str) -> None:
+    """Shortened addresses, workers of Python's and loky's pools, joblib's minutes, how much faster something was."""
+    assert Masks(0.0).mask(line).text == masked
+
+
 def test_tables_of_profilers_are_masked_as_a_whole() -> None:
     """Which functions were the slowest differs in every run, what is printed next to the table counts."""
     first = torch_table([("aten::copy_", "4.279ms"), ("aten::addmm", "1.001us")])
