@@ -79,8 +79,13 @@ class Setting:
 
     @property
     def fixes(self) -> str:
-        """What is fixed, as the hook reads it."""
-        more = f",entropy={self.stream},figures={self.memory},processes={self.processes}" if self.stream else ""
+        """What is fixed, as the hook reads it.
+
+        Where all is known, tasks are done one after another too: each process has its own clock, so that what a worker
+        reads depends on how many tasks it did before.
+        """
+        known = f",entropy={self.stream},figures={self.memory},processes={self.processes},order"
+        more = known if self.stream else ""
         return f"clock={self}{more}"
 
     def __str__(self) -> str:

@@ -44,7 +44,8 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
     r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes|trials?|folds?|episodes?|candidates?"
-    r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?)"
+    r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?|evals?|evaluations?"
+    r"|rollouts?|simulations?|sentences?|sents?|graphs?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
 _COUNTED = (
