@@ -33,7 +33,7 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 8
 """Lines that are left as they were, one at a time."""
-_OF_NAMES = "uuid."
+_OF_NAMES, _OF_LOGS = "uuid.", "logging."
 """Calls that draw what names are made of."""
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
@@ -336,8 +336,14 @@ def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
 
 
 def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:
+    """Return what a line asked for; what ``logging`` did only where there is nothing else.
+
+    The time of a log reaches the log, where it is masked: a line that calls a package which logs and writes archives is
+    the cause by what it writes.
+    """
+    here = [each for each in asked if each.place == place]
+    chosen = [each for each in here if not each.call.startswith(_OF_LOGS)] or here
     return tuple(
         Culprit(suspect=each.suspect, call=each.call, module=each.module, place=place, file=each.file, line=each.line)
-        for each in asked
-        if each.place == place
+        for each in chosen
     )

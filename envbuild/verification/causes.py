@@ -14,6 +14,9 @@ import msgspec
 from msgspec import UNSET
 
 from envbuild.difference.finding import NOWHERE, Finding
+from envbuild.record.compare_printed import only_order_differs
+from envbuild.record.model import Record
+from envbuild.record.printed import STREAMS
 from envbuild.record.processes import ProcessRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
 from envbuild.verification.lines import TextDifference, difference_of, short
@@ -21,6 +24,8 @@ from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments, 
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
+_ORDER = 22
+"""Weight of lines in another order: what puts them there comes before."""
 _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
 
@@ -32,6 +37,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_the_run(evidence),
         *_of_processes(evidence),
         *_of_texts(evidence.texts),
+        *_of_order(evidence.a, evidence.b),
         *of_sources(evidence),
         *of_operations(evidence),
         *_of_the_lock(evidence),
@@ -52,6 +58,19 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
             for each in causes
         ]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _of_order(a: Record, b: Record) -> Iterator[Finding]:
+    """Yield streams that have the same lines in another order: what is known where no call shows why."""
+    for stream in STREAMS:
+        one, other = ((record.printed or {}).get(stream) for record in (a, b))
+        if one is not None and other is not None and only_order_differs(one, other):
+            yield Finding(
+                area="results",
+                weight=_ORDER,
+                what=f"{stream} has the same lines in another order, as if threads print, or a set is gone through",
+                attempt="have libraries print nothing from their threads (verbose=0, n_jobs=1); sort what has no order",
+            )
 
 
 def _demoted(cause: Finding, written: Collection[str]) -> Finding:

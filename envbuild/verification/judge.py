@@ -22,7 +22,7 @@ import msgspec
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes
-from envbuild.record.compare_printed import several_processes
+from envbuild.record.compare_printed import only_order_differs, several_processes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
@@ -647,7 +647,10 @@ class _Stream:
         return (*(f"{plural(count, 'line')} with {kind}" for kind, count in masked.items()), *order)
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return ((_STREAMS[self.kind],) if self.value(one) != self.value(other) else ()), ()
+        if self.value(one) == self.value(other):
+            return (), ()
+        reordered = only_order_differs(self._of(one), self._of(other))
+        return (f"{_STREAMS[self.kind]}{' (the same lines in another order)' if reordered else ''}",), ()
 
     def _of(self, run: Ran) -> Printed:
         return run.stdout if self.kind == "stdout" else run.stderr

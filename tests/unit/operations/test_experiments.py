@@ -219,6 +219,14 @@ def test_lines_that_all_make_no_difference_are_not_blamed() -> None:
     assert {*evidence.cleared} == {"/workspace/train.py:2", "/workspace/train.py:3"}
 
 
+def test_the_time_of_a_log_is_named_only_where_there_is_no_other() -> None:
+    """A package that logs and writes archives is one line of the program: by the archives' times runs differ."""
+    log, archive = line(2, "clock", "logging.Logger.info"), line(2, "clock", "gzip.GzipFile.__init__")
+    for asked, expected in (((log, archive), "gzip.GzipFile.__init__"), ((log,), "logging.Logger.info")):
+        evidence = concluded(lambda world: world.drawn("clock", 2), 3, "import package\npackage.run()\n", asked)
+        assert [each.call for each in evidence.culprits] == [expected]
+
+
 def test_a_line_that_draws_a_name_is_the_last_to_be_named() -> None:
     """A run's identity is printed by many programs: where more than it makes runs differ, that comes first."""
     sources = "import time, uuid\nname = uuid.uuid4()\nx = time.time()\n"
