@@ -656,6 +656,9 @@ def test_the_report_of_lightning() -> None:
         ("[LokyProcess-3] fold 3", "[⟨worker⟩] fold 3"),
         ("Process-3 fold 3", "Process-3 fold 3"),
         ("done | elapsed: 17.2min finished", "done | elapsed: ⟨time⟩ finished"),
+        ("| epoch 3 | 0.01 min | loss 0.5 |", "| epoch 3 | ⟨time⟩ | loss 0.5 |"),
+        ("| 0.1 min | 0.9 max |", "| 0.1 min | 0.9 max |"),
+        ("| loss 0.1 min | 0.9 |", "| loss 0.1 min | 0.9 |"),
         ("Elapsed 3.51 s, speedup 1.47x", "Elapsed ⟨time⟩, speedup ⟨rate⟩x"),
     ],
 )
