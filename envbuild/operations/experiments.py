@@ -33,8 +33,9 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 8
 """Lines that are left as they were, one at a time."""
-_OF_NAMES, _OF_LOGS = "uuid.", "logging."
-"""Calls that draw what names are made of."""
+_ASIDE = ("time.", "uuid.")
+"""Calls by which programs measure how long they take, and that draw what names are made of."""
+_OF_LOGS = "logging."
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
 _VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
@@ -247,7 +248,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
 
     A figure that is the same in all runs makes none differ. If only lines that get such figures are left, it was not
     the figure but what the fixed one did elsewhere, as a signal to a process of another number: nothing is proven then.
-    Where more than one thing had to be fixed, a line that draws a UUID is the last to be named: it makes a name.
+    Where more than one thing had to be fixed, lines that draw a UUID or ask for the time are the last to be named: they
+    make names and measurements, which differ besides.
     """
     from envbuild.verification.source_causes import in_likely_order, known_places
 
@@ -259,7 +261,7 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     known = known_places(replace(evidence, proven=by_line))
     places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
-    names: Evidence | None = None
+    aside: list[Evidence | None] = [None] * len(_ASIDE)
     unknown = False
     unvarying = _unvarying(runs, by_line)
     for place in [each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES]:
@@ -277,17 +279,27 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
         elif not laboratory.equal(real):
             culprits = _culprits(asked, place) or (Culprit(suspect=by_line[0], place=place),)
             found = replace(evidence, culprits=culprits, cleared=tuple(cleared))
-            if len(evidence.proven) == 1 or not all(each.call.startswith(_OF_NAMES) for each in culprits):
+            kinds = {_kind_aside(each) for each in culprits}
+            if len(evidence.proven) == 1 or None in kinds:
                 return found
-            names = names or found
+            first = min(kind for kind in kinds if kind is not None)
+            aside[first] = aside[first] or found
             cleared.append(place)
         elif laboratory.equal(runs, real):
             cleared.append(place)
-    if names is not None and "order" not in evidence.proven and not unknown:
-        return names
+    least = next((each for each in aside if each is not None), None)
+    if least is not None and _BY_LINE.issuperset(evidence.proven) and not unknown:
+        return least
     if unvarying and {*places} == {*unvarying, *cleared}:
         return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))
+
+
+def _kind_aside(culprit: Culprit) -> int | None:
+    """Return the place of a call among those that are named last; None if it is no such."""
+    if not culprit.call and culprit.suspect == "clock":  # a line of a worker that left no record
+        return 0
+    return next((at for at, kind in enumerate(_ASIDE) if culprit.call.startswith(kind)), None)
 
 
 def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:

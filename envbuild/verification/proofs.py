@@ -126,7 +126,7 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_things(evidence: Evidence) -> Iterator[Finding]:
     """Yield what is proven though no line is known for certain."""
-    for name in evidence.proven:
+    for name in sorted(evidence.proven, key=lambda each: each == "clock"):  # programs measure besides
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",

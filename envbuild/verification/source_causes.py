@@ -32,6 +32,8 @@ _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
 _WITHIN = 33
 """Weight of a limit of time that is known and shorter than the runs."""
+_SEEDS = "seeds "
+"""How the table describes calls that seed a generator, whatever becomes of the value that they return."""
 _NOT_IN_ORDER = 15
 """What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
 _SHARPER: dict[str, dict[str, int]] = {
@@ -99,9 +101,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
         if (row.get("weak") and shown not in ("culprit", "proven")) or _out_of_reach(evidence, call):
             continue
-        if shown == "culprit" or (
-            not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
-        ):
+        printed = call.use == "printed" and evidence.divergence is not None and shown != "proven"
+        if shown == "culprit" or not (idle or (printed and not str(row["why"]).startswith(_SEEDS))):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
             if call.name == TIMEOUT and call.seconds is not None:
