@@ -479,6 +479,10 @@ _TABLE = (
         "/it /step /epoch /batch /sample /trial /fold /episode /call /task /job",
         rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample|trial|fold|episode|call|task|job)\b",
     ),
+    # Detectron2's: ``0.0123 s / it``, ``s / iter. per device``, ``s / img``.
+    _rule(
+        "rates", "rate", "/", rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs) / (?:it|iter|iteration|step|img|image|sample)\b"
+    ),
     _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(
@@ -505,6 +509,7 @@ _TABLE = (
         rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}(?:\s?/\s?{_NUMBER})?\s?[kmgt]?i?b(?:ytes)?\b(?:\s?\({_NUMBER}\s?%\))?",
     ),
+    _rule("memory", "memory", "max_mem", rf"(?P<keep>\bmax_mem(?:ory)?: ){_NUMBER}M\b"),  # Detectron2's
     # fairseq's: `ups` and `wall` by themselves may be anything.
     _rule("rates", "rate", "ups", rf"""(?P<keep>\bwps{_GAP}⟨rate⟩['"]?\s*[|,]\s*['"]?ups{_GAP}){_NUMBER}"""),
     _rule(

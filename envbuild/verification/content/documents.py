@@ -6,10 +6,10 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import kind_of, name_leaves_doubt
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
@@ -266,23 +266,26 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     names = [_plain(name).strip() for name in table[0]]
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
-    if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT:
+    tag, value = _long(names)
+    if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT and value < 0:
         return False
     cells = table[1:]
     # In experiments a time in one run and none in another one would be another place: there its values are shown.
     by_values = {at for at, name in enumerate(names) if name.lower() in _BY_VALUES}
     shown = by_values if isinstance(out, Leaves) else set[int]()
     left_out = {at for at, name in enumerate(names) if at not in shown and _is_column(name, names, cells, at)}
-    if not (left_out or shown) or any(len(row) != len(names) for row in cells):
+    if not (left_out or shown or value >= 0) or any(len(row) != len(names) for row in cells):
         return False
     if comment:
         _comment(out, path, head)
     out.add(path, first)
     for number, row in enumerate(cells, 2):
         for at, cell in enumerate(row):
-            where = f"{_line(path, number)}: {names[at]}"
-            if at in left_out and _is_number(plain := _plain(cell)) and float(plain) >= 0:
-                out.leave_out(names[at], cell, kind_of(names[at]) or "time")
+            name = _plain(row[tag]) if at == value else names[at]
+            where = f"{_line(path, number)}: {name}"
+            measured = at in left_out or (at == value and _is_measured(name))
+            if measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
+                out.leave_out(name, cell, kind_of(name) or "time")
                 if plain != cell:
                     out.add(where, "quoted")
             else:
@@ -316,6 +319,18 @@ def _comment(out: Canonical, path: str, head: str) -> None:
         out.text(path, head)
     else:
         _value(out, path, "", table, lambda out, path, data: out.add(path, data), ())
+
+
+def _long(names: Sequence[str]) -> tuple[int, int]:
+    """Return the columns of names and of values of a table with a row for each value; -1 if it is none."""
+    tags = [at for at, name in enumerate(names) if name.lower() in ("tag", "metric")]
+    values = [at for at, name in enumerate(names) if name.lower() == "value"]
+    return (tags[0], values[0]) if len(tags) == len(values) == 1 else (-1, -1)
+
+
+def _is_measured(name: str) -> bool:
+    """Whether a metric is one of time, of a rate or of memory for certain, such as ``charts/SPS``."""
+    return kind_of(name) in ("time", "rate", "memory") and not name_leaves_doubt(name.rpartition("/")[2])
 
 
 _BY_VALUES = frozenset(("time", "times", "timestamp", "datetime"))

@@ -288,6 +288,11 @@ SAME = {
         as_json(nbformat=4, cells=[{"outputs": [note, stream("a\n\r20%\nb\n")]}]),
         "only the container's bytes differ",
     ),
+    "a table with a row for each value": (
+        b"step,tag,value\n1,charts/SPS,812\n1,losses/td_loss,0.5\n",
+        b"step,tag,value\n1,charts/SPS,790\n1,losses/td_loss,0.5\n",
+        "charts/SPS differs",
+    ),
     "monitor.csv": (
         b'#{"t_start": 1795247763.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.25\n',
         b'#{"t_start": 1795247769.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.75\n',
@@ -374,6 +379,18 @@ OTHER = {
     "a table of pandas in html, a second row of names": (
         (NAMED_INDEX % (b"0.5", b"12.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
         (NAMED_INDEX % (b"0.5", b"13.5")).replace(b"<th></th></tr></thead>", b"<th>b</th></tr></thead>"),
+    ),
+    "a table with a row for each value, another value": (
+        b"step,tag,value\n1,charts/SPS,812\n1,losses/td_loss,0.5\n",
+        b"step,tag,value\n1,charts/SPS,812\n1,losses/td_loss,0.75\n",
+    ),
+    "a table with a row for each value, a name in doubt": (
+        b"step,tag,value\n1,valve_throughput,812\n",
+        b"step,tag,value\n1,valve_throughput,790\n",
+    ),
+    "a table with two columns of values": (
+        b"tag,value,value2\nfit_time,812,0.5\n",
+        b"tag,value,value2\nfit_time,812,0.75\n",
     ),
     "a table of pandas in html, another row": (
         TURNED % (b"folds.0.brier_score", b"0.25"),
