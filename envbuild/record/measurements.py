@@ -23,7 +23,7 @@ _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-
 _TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
-_RATES = _words("fps sps wps mfu throughput speedup")
+_RATES = _words("fps sps wps mfu throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"

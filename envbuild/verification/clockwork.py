@@ -168,7 +168,7 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
         return "date"
     if any(_is_reading(fixed, real, unit, off) for unit, _, off in _EPOCHS):
         return "reading"
-    if any(number.value < 0 for _, number in (*real, *fixed)):
+    if any(number.value < 0 for _, number in real) or any(number.value <= 0 for _, number in fixed):
         return None
     for loose in (False, True):
         if _is_duration(fixed, trials, loose=loose):

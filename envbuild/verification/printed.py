@@ -572,12 +572,6 @@ _TABLE = (
         r"(?P<keep>^(?!.*\b(?:max|avg|mean|median|maximum)\b).*?\b(?:in|took|time|elapsed):?\s*)"
         rf"{_NUMBER}\s?min\b(?!\s*[:=\w])",
     ),
-    _rule(
-        "times",
-        "time",
-        "min",
-        rf"(?P<keep>^(?!.*\b(?:max|avg|mean|median|maximum)\b).*\|\s*){_NUMBER}\s?min(?=\s*\|)",
-    ),
     _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
     _rule("times", "time", " s", rf"{_FREE}{_NUMBER} s(?=$|\s*[\])}},;.|])"),

@@ -31,7 +31,11 @@ class _Heads:
     """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``.
 
     Where that has the name of the index alone, they are in the row above. A row's own name is in its first cell, if
-    that is a ``th``.
+    that is a ``th``. It names a place, for experiments, and leaves nothing out: rows of coefficients have the names of
+    what they belong to, such as ``wait_time``.
+
+    Attributes:
+        row: the name of the row so far; empty if it has none.
     """
 
     def __init__(self) -> None:
@@ -39,7 +43,7 @@ class _Heads:
         self._above: list[str] = []
         self._at = -1
         self._in_head = False
-        self._row = ""
+        self.row = ""
         self._spans = False
 
     def start(self, element: str, *, spans: bool) -> None:
@@ -48,7 +52,7 @@ class _Heads:
         if element in ("thead", "tbody", "tfoot"):
             self._in_head = element == "thead"
         elif element == "tr":
-            self._at, self._row = -1, ""
+            self._at, self.row = -1, ""
             if self._in_head:
                 self._above, self._names = self._names, []
         elif element in ("th", "td"):
@@ -57,16 +61,15 @@ class _Heads:
                 self._names.append("")
 
     def text(self, element: str, text: str) -> str:
-        """Take a text; return its column's or row's name if that, of two words or more, shows a number as measured."""
+        """Take a text; return its column's name if that, of two words or more, shows a number to be measured."""
         if self._in_head and element == "th" and self._names:
             self._names[-1] = text.strip()
         elif element == "th" and self._at == 0:
-            self._row = text.strip()
-        elif element == "td" and not self._in_head and not self._spans and _NUMBER.fullmatch(text):
+            self.row = text.strip()
+        elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
             of_index = len(self._above) == len(self._names) and not any(self._names[1:])
-            columns = self._above if of_index else self._names
-            names = (columns[self._at] if self._at < len(columns) else "", self._row)
-            return next((name for each in names if kind_of(name := _key(each)) is not None), "")
+            name = _key((self._above if of_index else self._names)[self._at])
+            return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
         return ""
 
 
@@ -133,6 +136,8 @@ class _Reader:
             if self._tables and (named := self._tables[-1].text(local, text)):
                 self._take(lambda out: values.number(out, below(where, named), named, float(text), text))
                 return
+            if self._tables and local == "td" and self._tables[-1].row:
+                where = below(where, self._tables[-1].row)
             key = local if names_result(local) else _key(local)
             self._take(lambda out: values.string(out, where, key, text))
 

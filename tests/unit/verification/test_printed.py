@@ -660,7 +660,7 @@ def test_the_report_of_lightning() -> None:
         ("lr: 0.02  max_mem: 340M", "lr: 0.02 max_mem: ⟨memory⟩"),
         ("max_mem: 340 rows", "max_mem: 340 rows"),
         ("drift 0.0012 m / it", "drift 0.0012 m / it"),
-        ("| epoch 3 | 0.01 min | loss 0.5 |", "| epoch 3 | ⟨time⟩ | loss 0.5 |"),
+        ("| order 3 | 12.34 min | late |", "| order 3 | 12.34 min | late |"),
         ("| 0.1 min | 0.9 max |", "| 0.1 min | 0.9 max |"),
         ("| loss 0.1 min | 0.9 |", "| loss 0.1 min | 0.9 |"),
         ("Elapsed 3.51 s, speedup 1.47x", "Elapsed ⟨time⟩, speedup ⟨rate⟩x"),
