@@ -1,14 +1,16 @@
 """Experiments on what was left out as a measurement by its name or unit: a value that repeats exactly is none.
 
-A name is a guess: ``half-life 3.5123 s`` may be a time that the program took, or what it computed. What a clock
-measures is another number in each run, whatever else is fixed. So where runs are equal but for such numbers, and the
-words leave a doubt, the program runs again with all fixed but the clock: the system's entropy, addresses, the order of
-tasks. A number that differed before, has four digits or more and is the same in all of those runs is a result, and the
-runs are different. Two runs more, with the entropy alone fixed, show whether it is the cause.
+A name is a guess: ``half-life 3.5123 s`` may be a time that the program took, or what it computed. So where runs are
+equal but for such numbers, and the words leave a doubt, the program runs twice with a fixed clock, which begins days
+later in the second one: a number that differs with the real clock and is the same then is measured. If some are not,
+it runs with all fixed but the clock: the system's entropy, addresses, the order of tasks. What a clock measures is
+another number in each of them; one that differed before, has four digits or more and is the same in all is a result,
+and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the cause.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,10 +19,11 @@ from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
+from envbuild.verification.clockwork import settings
 from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, short
-from envbuild.verification.printed import rows
+from envbuild.verification.printed import PROFILE, rows
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
+    from envbuild.verification.clockwork import Setting
+    from envbuild.verification.doubtful import Number
     from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import Row
 
@@ -63,6 +68,19 @@ class Refuted:
     proven: Sequence[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What experiments showed of numbers whose names leave a doubt.
+
+    Attributes:
+        refuted: results among them; None if there are none.
+        measured: those that are measurements.
+    """
+
+    refuted: Refuted | None = None
+    measured: frozenset[Place] = frozenset()
+
+
 @dataclass(kw_only=True)
 class _Left:
     """What runs left out, by place, a value for each run that was looked at."""
@@ -79,25 +97,29 @@ class _Left:
     def _rows(self, record: Record, stream: str, data: bytes) -> list[Row]:
         return [*rows(data, masks_of(record, ignored_lines(self.session.ignore, stream)))]
 
-    def values(self, at: int) -> dict[Place, str]:
-        """Return the exact numbers in what a run left out."""
+    def values(self, at: int, *, short: bool = False) -> dict[Place, str]:
+        """Return the exact numbers in what a run left out; ``short``: those of few digits too."""
         found = {
-            (stream, place): value
+            (stream, place): number.text
             for stream, lines in self.streams[at].items()
             for row in lines
-            for place, value, _ in self._numbers(at, row)
-            if is_exact(value)
+            for place, number in self._numbers(at, row)
+            if short or is_exact(number.text)
         }
         for path, content in self.runs[at].contents.items():
-            found |= {(path, name): content.left_out[name] for name in content.exact}
+            found |= {(path, name): content.left_out[name] for name in (content.left_out if short else content.exact)}
         return found
 
     def doubted(self, at: int) -> Iterator[Place]:
         """Yield the places of a run whose words leave a doubt."""
+        masks = masks_of(self.runs[at].record)
         for stream, lines in self.streams[at].items():
             for row in lines:
-                for place, _, before in self._numbers(at, row):
-                    if row.masked.guessed or leaves_doubt(before) or is_alone(row.text):
+                # What the line by itself leaves is masked by the head of its column, or of its table.
+                shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
+                for place, number in self._numbers(at, row):
+                    named = not shown or number.text in shown
+                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
@@ -110,17 +132,17 @@ class _Left:
         )
         return TextDifference(path=stream, line=number, before=before, after=after)
 
-    def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, str, str]]:
-        """Yield where a number is in a line, it, and what is before it; lines with more or fewer are other places."""
+    def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, Number]]:
+        """Yield where a number is in a line, and it; lines with more or fewer are other places."""
         if not row.masked.kinds or not row.masked.kinds <= MEASURED:  # memory repeats where addresses do
             return
         numbers = [*exact_numbers(row.text, masks_of(self.runs[at].record))]
-        for number, (value, before) in enumerate(numbers, 1):
-            yield f"line {row.number}, number {number} of {len(numbers)}", value, before
+        for at_number, number in enumerate(numbers, 1):
+            yield f"line {row.number}, number {at_number} of {len(numbers)}", number
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doubts:
+class InDoubt:
     """What differs between runs that are equal but for what was left out.
 
     Attributes:
@@ -135,12 +157,16 @@ class Doubts:
     places: Sequence[Place]
     doubtful: frozenset[Place]
 
-    def phrases(self) -> Iterator[str]:
-        """Yield what may be results: the first such lines of each stream with both values, and names in files."""
+    def phrases(self, measured: frozenset[Place]) -> Iterator[str]:
+        """Yield what may be results: the first such lines of each stream with both values, and names in files.
+
+        Args:
+            measured: places of which an experiment showed that they are none.
+        """
         lines: set[Place] = set()
         for path, name in self.places:
             line = path, name.partition(",")[0]
-            if (path, name) not in self.doubtful or line in lines:
+            if (path, name) not in self.doubtful or (path, name) in measured or line in lines:
                 continue
             if path not in STREAMS:
                 yield f"{path}: {name}"
@@ -151,8 +177,20 @@ class Doubts:
             if sum(stream == path for stream, _ in lines) <= _QUOTED:
                 yield f"{_NAMES[path]}, line {found.line}: {short(found.before)} → {short(found.after)}"
 
+    def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
+        """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""
+        of_lines: dict[tuple[str, str], list[Place]] = {}
+        for path, name in self.places:
+            if path in STREAMS and (path, name) in self.doubtful:
+                of_lines.setdefault((path, name.partition(",")[0]), []).append((path, name))
+        return frozenset(
+            (_NAMES[path], int(line.removeprefix("line ")))
+            for (path, line), places in of_lines.items()
+            if measured.issuperset(places)
+        )
 
-def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> Doubts | None:
+
+def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> InDoubt | None:
     """Return the numbers that were left out as times or rates and differ; None if there are none.
 
     Args:
@@ -167,11 +205,11 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
     places = [place for place in _common(known) if place in wanted and _differ([each[place] for each in known])]
-    return Doubts(left=left, known=known, places=places, doubtful=doubtful) if places else None
+    return InDoubt(left=left, known=known, places=places, doubtful=doubtful) if places else None
 
 
-def refute(doubts: Doubts, session: Session, engine: RunEngine, events: Events) -> Refuted | None:
-    """Find values that were left out as measurements and are none; None if no experiment shows one.
+def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events) -> Decided:
+    """Find out by experiments which values that were left out as measurements are some, and which are none.
 
     Args:
         doubts: on these runs.
@@ -181,17 +219,52 @@ def refute(doubts: Doubts, session: Session, engine: RunEngine, events: Events) 
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if longest > LONGEST:
-        return None
-    differing = [*doubts.places]
+        return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
-    repeated, plain = _Left(session=session), _Left(session=session)
+    measured = _by_fixed_clock(laboratory, doubts)
+    differing = [place for place in doubts.places if place not in measured]
+    if not differing:
+        return Decided(measured=measured)
+    return Decided(refuted=_refute(laboratory, doubts, differing), measured=measured)
+
+
+def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> frozenset[Place]:
+    """Return the places that are the same in two runs with a fixed clock, and otherwise than with the real one.
+
+    What is drawn, or left to luck, differs in them too; so does what depends on the date, since the clock of the second
+    one begins days later.
+    """
+    left = _Left(session=laboratory.session)
+
+    def look(found: Repeated, ran: Ran, _: Setting | None) -> None:
+        left.take(ran, _printed(found))
+
+    now, later, *_ = settings(int(time.time()))
+    for clock, purpose in ((now, "the clock fixed"), (later, "the clock fixed, later")):
+        before = len(left.runs)
+        laboratory.observed(1, purpose, clock, look)
+        if len(left.runs) == before or not left.runs[-1].ended_well:
+            return frozenset()
+    one, other = left.values(0, short=True), left.values(1, short=True)
+    return frozenset(
+        place
+        for place in doubts.places
+        if place in one
+        and one[place] == other.get(place)
+        and all(one[place] != known.get(place) for known in doubts.known)
+    )
+
+
+def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> Refuted | None:
+    """Find values that are the same once all but the clock is fixed; None if there are none."""
+    repeated, plain = _Left(session=laboratory.session), _Left(session=laboratory.session)
     for number in range(_PAIRS):
         if not _look(laboratory, repeated, "all fixed but the clock", _FIXED, number):
             return None
         differing = _equal_in(repeated, differing)
         if not differing:
             return None
-    drawn = _Left(session=session)
+    drawn = _Left(session=laboratory.session)
     by_entropy = _look(laboratory, drawn, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
     if by_entropy and _look(laboratory, plain, "nothing varied", (), 0) and _equal_in(plain, differing) != differing:
         return _refuted(doubts.left, doubts.known, differing, ("entropy",))
@@ -217,10 +290,14 @@ def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str
     """Run twice more and note what is left out; False if a run fails or time is up."""
 
     def look(found: Repeated, ran: Ran) -> None:
-        paths = {"stdout": found.output.stdout, "stderr": found.output.stderr}
-        left.take(ran, {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()})
+        left.take(ran, _printed(found))
 
     return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, look))
+
+
+def _printed(found: Repeated) -> dict[str, bytes]:
+    paths = {"stdout": found.output.stdout, "stderr": found.output.stderr}
+    return {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()}
 
 
 def _differ(values: Sequence[str]) -> bool:

@@ -24,7 +24,7 @@ from envbuild.verification.lines import short
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
-    from envbuild.operations.doubtful import Refuted
+    from envbuild.operations.doubtful import Decided, InDoubt, Refuted
     from envbuild.operations.verify_cpus import Cpu
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
@@ -177,15 +177,14 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
         if verdict.outcome == "identical":
-            from envbuild.operations.doubtful import find_doubts, refute
+            from envbuild.operations.doubtful import Decided, decide, find_doubts
 
-            doubts = find_doubts(session, verdict, strict=options.strict)
+            doubts, decided = find_doubts(session, verdict, strict=options.strict), Decided()
             if doubts is not None and _diagnosed(session, options):
-                refuted = refute(doubts, session, engine, events)
-                if refuted is not None:
-                    return _no_measurements(session, verdict, refuted)
-            phrases = (*_undecided(session, verdict, options), *(doubts.phrases() if doubts is not None else ()))
-            verdict = msgspec.structs.replace(verdict, undecided=tuple(dict.fromkeys(phrases)))
+                decided = decide(doubts, session, engine, events)
+                if decided.refuted is not None:
+                    return _no_measurements(session, verdict, decided.refuted)
+            verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options, doubts, decided))
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)
@@ -302,15 +301,27 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
     )
 
 
-def _undecided(session: Session, verdict: Verdict, options: VerifyOptions) -> tuple[str, ...]:
-    """Quote what was printed and left out though nothing but its unit shows that it is a measurement."""
+def _undecided(
+    session: Session, verdict: Verdict, options: VerifyOptions, doubts: InDoubt | None, decided: Decided
+) -> tuple[str, ...]:
+    """Quote what was left out though nothing but its name or unit shows that it is a measurement.
+
+    Of lines without exact numbers there are no doubts, and no experiments.
+    """
     from envbuild.operations.divergence import undecided
 
+    known = doubts.lines(decided.measured) if doubts is not None else frozenset()
+    found: list[str] = []
     first, *others = (run.record for run in session.runs)
     for other in others:  # the first that differs is enough: some of its lines are quoted
         if texts := undecided(session.plan.request.project, first, other, verdict, options.ignore):
-            return tuple(f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}" for each in texts)
-    return ()
+            found = [
+                f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}"
+                for each in texts
+                if (each.path, each.line) not in known
+            ]
+            break
+    return tuple(dict.fromkeys([*found, *(doubts.phrases(decided.measured) if doubts is not None else ())]))
 
 
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:

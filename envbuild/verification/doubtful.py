@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import date
+from typing import NamedTuple
 
 from envbuild.record.measurements import name_leaves_doubt, names_measuring
 from envbuild.verification.printed import Masks, moment_of
@@ -32,11 +33,43 @@ _OF_TIMES = frozenset((
     "run", "runs",
 ))  # fmt: skip
 """Words before dates and times of day of when something was done, beside those of measuring."""
+_DONE = frozenset((
+    "built", "building", "calculated", "calculating", "compiled", "compiling", "complete", "completed", "computed",
+    "computing", "created", "creating", "decoded", "done", "downloaded", "downloading", "encoded", "evaluated",
+    "evaluating", "evaluation", "executed", "executing", "exported", "extracted", "finished", "fit", "fitted",
+    "fitting", "generated", "generating", "imported", "importing", "indexed", "inference", "initialised",
+    "initialized", "initializing", "loaded", "loading", "optimized", "optimizing", "parsed", "prepared", "preparing",
+    "preprocessed", "preprocessing", "processed", "processing", "ran", "read", "reading", "restored", "running",
+    "sampled", "sampling", "saved", "saving", "searched", "setup", "solved", "sorted", "tested", "testing",
+    "tokenized", "trained", "training", "transformed", "tuned", "updated", "validated", "validating", "validation",
+    "warmup", "writing", "written", "wrote",
+))  # fmt: skip
+"""What programs say they have done, or do, in so many seconds."""
+_STEPS = frozenset((
+    "batch", "batches", "episode", "episodes", "epoch", "epochs", "eval", "fold", "folds", "generation",
+    "generations", "it", "iter", "iteration", "iterations", "iters", "its", "job", "jobs", "minibatch", "rank",
+    "rollout", "rollouts", "round", "rounds", "step", "steps", "task", "tasks", "train", "trial", "trials", "update",
+    "updates", "val", "worker",
+))  # fmt: skip
+"""What lines of logs are of: a time in them that no other word is next to is that of such a step."""
+_NEUTRAL = frozenset((
+    "a", "all", "an", "and", "call", "critical", "debug", "each", "error", "everything", "experiment", "for", "info",
+    "it", "main", "model", "notebook", "one", "pipeline", "program", "root", "script", "that", "this", "warning",
+    "which", "whole",
+))  # fmt: skip
+"""Words in sentences about a program's own work."""
 _CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d[\d.,:%/e+-]*|\. ")
+_SENTENCES = re.compile(r"[,;|()\[\]{}\t:]|\d*\.\d+|\. ")
+"""Ends of what a number may be said of in a whole sentence: a whole number in it is a part of it."""
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
-_DECISIVE = frozenset(("took", "takes", "taking", "elapsed", "in", "after", "within", "runtime", "walltime", "eta"))
-_DECISIVE |= {"remaining", "left", "uptime", "wall", "cpu"}
+_DECISIVE = frozenset(("elapsed", "runtime", "walltime", "eta", "uptime", "wall", "cpu"))
 """Words right before a number that is measured."""
+_LINKS = frozenset(("took", "takes", "taking", "in", "after", "within"))
+"""Words between what goes on and how long that goes on: both may be of the program or of what it computes."""
+_BARE = frozenset(("time", "times", "duration", "durations", "seconds", "secs", "sec", "s", "ms", "is", "was", "the"))
+"""Words of quantities that data have too."""
+_UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
+_RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
 _WORDS = 3
 _LINE = re.compile(r"line \d+$")
 _AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
@@ -45,17 +78,36 @@ _PAIR = re.compile(rf"\s*(?:- )?[\"']?(?P<key>[a-z_][\w.-]*)[\"']?\s*[:=]\s*[\"'
 """A line of YAML, TOML and the like."""
 
 
-def exact_numbers(text: str, masks: Masks) -> Iterator[tuple[str, str]]:
-    """Yield the numbers, dates and times of day of a text, each with the text before it; no seconds since 1970.
+class Number(NamedTuple):
+    """A number, a date or a time of day in a line.
+
+    Attributes:
+        text: as it is written.
+        before: the line up to it.
+        behind: the line behind it.
+    """
+
+    text: str
+    before: str
+    behind: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is neither a date nor a time of day."""
+        return ":" not in self.text and _ONLY_DAY.match(self.text) is None
+
+
+def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
+    """Yield the numbers, dates and times of day of a text; no seconds since 1970.
 
     Args:
         text: one line.
         masks: of the run, which knows what is a date of about when it was.
     """
     for found in _NUMBER.finditer(text):
-        plain = ":" not in found[0] and _ONLY_DAY.fullmatch(found[0]) is None
-        if not plain or not masks.is_moment(moment_of(float(found[0].replace(",", "")))):
-            yield found[0], text[: found.start()]
+        number = Number(found[0], text[: found.start()], text[found.end() :])
+        if not number.is_plain or not masks.is_moment(moment_of(float(found[0].replace(",", "")))):
+            yield number
 
 
 def by_midnight(one: str, other: str) -> bool:
@@ -74,11 +126,41 @@ def is_exact(number: str) -> bool:
     return len(digits) >= _DIGITS
 
 
-def leaves_doubt(before: str) -> bool:
-    """Whether the words before a number may name a result: not all of them are of measuring."""
-    words = [word.lower() for word in _WORD.findall(_CLAUSES.split(before)[-1])][-_WORDS:]
-    known = (word in _OF_TIMES or names_measuring(word) for word in words)
-    return bool(words) and words[-1] not in _DECISIVE and not all(known)
+def leaves_doubt(number: Number, *, named: bool = False) -> bool:
+    """Whether the words around a number may name a result: not all of them are of a program's own work.
+
+    Args:
+        number: it.
+        named: a column, or what printed the line, says that it is a measurement; the line need not.
+    """
+    words = _words_of(_CLAUSES.split(number.before)[-1])[-_WORDS:]
+    if words and not (number.is_plain and _BARE.issuperset(words)):
+        return _of_result(words, number.before)
+    if named or not number.is_plain or (not words and _RATE.match(number.behind) is not None):
+        return False
+    behind = _CLAUSES.split(_UNIT.sub("", number.behind, count=1))[0]
+    around = words or _words_of(behind)[:_WORDS]
+    if around and not _BARE.issuperset(around):
+        return not all(map(_is_known, around))
+    return not any(word in _STEPS or word in _DONE for word in _words_of(number.before))
+
+
+def _of_result(words: list[str], before: str) -> bool:
+    """Whether words right before a number may be of a result; ``before``: the whole line up to it."""
+    if words[-1] in _DECISIVE:
+        return False
+    if words[-1] in _LINKS:
+        words = [word for word in _words_of(_SENTENCES.split(before)[-1]) if word not in _NEUTRAL] or words
+        return words[0] not in _DONE and not all(map(_is_known, words))
+    return not all(map(_is_known, words))
+
+
+def _words_of(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _is_known(word: str) -> bool:
+    return word in _OF_TIMES or word in _DONE or word in _STEPS or word in _NEUTRAL or names_measuring(word)
 
 
 def _key(name: str) -> str:
@@ -93,7 +175,10 @@ def key_leaves_doubt(name: str, *, moment: bool = False) -> bool:
         moment: it is the name of a date of about when the run was; what has no name at all may be a result too.
     """
     key = _key(name)
-    return name_leaves_doubt(key) or (moment and (not key or leaves_doubt(f"{_in_words(key)} ")))
+    words = _words_of(_in_words(key))[-_WORDS:]
+    return name_leaves_doubt(key) or (
+        moment and (not key or (bool(words) and _of_result(words, f"{' '.join(words)} ")))
+    )
 
 
 def _in_words(key: str) -> str:
@@ -118,6 +203,6 @@ def doubtful_in(text: str, name: str, masks: Masks, shown: str) -> bool:
     if _LINE.search(name) is None:
         text, sure = f"{_in_words(_key(name))}: {text}", False
     return any(
-        is_exact(number) and (sure or leaves_doubt(before)) and number not in shown
-        for number, before in exact_numbers(text, masks)
+        is_exact(number.text) and (sure or leaves_doubt(number)) and number.text not in shown
+        for number in exact_numbers(text, masks)
     )

@@ -85,6 +85,8 @@ _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(V
 _DIGITS = 64
 SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
+PROFILE = "⟨profile⟩"
+"""What a line of a profiler's table is as a whole."""
 _GUESSED = "guessed"
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
@@ -717,7 +719,7 @@ class _Reports:
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
-            masked = Masked("⟨profile⟩", frozenset(["times"]))
+            masked = Masked(PROFILE, frozenset(["times"]))
         elif shown.kinds:
             masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed or shown.guessed)
         return shown.text, masked

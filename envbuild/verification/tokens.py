@@ -430,7 +430,7 @@ def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
 def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
     """Return the places, among the tokens of texts that are alike, of whole numbers that differ, as processes' may."""
     split = [_split(text) for _, text in texts]
-    if len({shape for shape, _ in split}) > 1 or len({len(tokens) for _, tokens in split}) > 1:
+    if len({shape for shape, _ in split}) != 1 or len({len(tokens) for _, tokens in split}) > 1:
         return []
     return [
         at

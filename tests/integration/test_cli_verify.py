@@ -348,12 +348,46 @@ def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
 
 
 def test_a_time_under_any_name_is_none(project: Project) -> None:
-    """What a clock measured is another number with all else fixed too."""
-    timed = "import time\nprint(f'half-life {time.perf_counter():.6f} s')\n"
+    """What a clock measured is the same once the clock alone is fixed, whenever it begins: a guess no more."""
+    timed = """\
+import time
+began = time.perf_counter()
+sum(range(100_000))
+print(f"half-life {time.perf_counter() - began:.9f} s")
+"""
     project.write("t.py", timed)
     done = project.must("verify", "-n", "2", "t.py")
     assert "bit-identical 2/2" in done.out
-    assert "2 runs: all fixed but the clock" in done.out
+    assert "1 run: the clock fixed, later" in done.out
+    assert "all fixed but the clock" not in done.out
+    assert "not decided" not in done.out
+
+
+FALLING = """\
+import os, sys, time
+height = 10 + int.from_bytes(os.urandom(2), "big") / 2**14
+if sys.argv[1:] == ["by-date"]:
+    height = 10 + time.time_ns() % 10**6 / 1e6
+print("order | period")
+print(f"| order 3 | {height / 3:.6f} s |")
+print(f"The ball hits the ground after {(2 * height / 9.81) ** 0.5:.6f} s")
+"""
+
+
+def test_seconds_of_a_simulation_count(project: Project) -> None:
+    """Neither a sentence about something that happens nor a cell without a word says that a program took them."""
+    project.write("t.py", FALLING)
+    done = project("verify", "-n", "2", "t.py")
+    assert done.code == 16, done.err
+    assert "  printed            stdout line 2: | order 3 | 3." in done.out
+    assert "proven: runs are equal when the system's entropy is fixed  (t.py:2)\n" in done.out
+
+
+def test_seconds_that_follow_no_clock_are_quoted(project: Project) -> None:
+    """What depends on the date is no measurement, and no experiment fixes it: the proof says what it does not know."""
+    project.write("t.py", FALLING)
+    done = project.must("verify", "-n", "2", "t.py", "by-date")
+    assert "not decided, left out by its name or unit alone: standard output, line 2: | order 3 | 3." in done.out
 
 
 def test_what_is_printed_counts(project: Project) -> None:

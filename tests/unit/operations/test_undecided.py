@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from envbuild.operations import divergence, verify
+from envbuild.operations.doubtful import Decided
 from envbuild.verification.lines import TextDifference
 
 
@@ -22,5 +23,7 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
     monkeypatch.setattr(divergence, "undecided", undecided)
     runs = [SimpleNamespace(record=f"fold 2: 0.{each} s") for each in printed]
     session = SimpleNamespace(runs=runs, plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
-    found = verify._undecided(cast(Any, session), cast(Any, None), cast(Any, SimpleNamespace(ignore=())))
+    found = verify._undecided(
+        cast(Any, session), cast(Any, None), cast(Any, SimpleNamespace(ignore=())), None, Decided()
+    )
     assert found == (("standard output, line 1: fold 2: 0.a s → fold 2: 0.b s",) if quoted else ())

@@ -487,6 +487,12 @@ def test_only_what_may_be_drawn_or_memory_takes_further_runs(before: str, after:
     assert may_be_drawn(runs) is expected
 
 
+def test_places_of_some_runs_alone_are_nothing_that_is_drawn() -> None:
+    """Nothing is known of what is in one of two runs."""
+    places = {"out.txt": [("line 1", "pid 300")]}
+    assert not may_be_drawn([Seen(when=Span(1, 2), sources=places), Seen(when=settings(START)[0], sources={})])
+
+
 def test_lines_of_workers_are_put_in_one_order() -> None:
     """Whoever came first and whoever did it; where that makes more of them differ they stay as they came."""
     one, two, *_ = settings(START, all_known=True)

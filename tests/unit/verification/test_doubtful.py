@@ -8,7 +8,14 @@ import pickle
 import pytest
 
 from envbuild.verification.content import read
-from envbuild.verification.doubtful import by_midnight, doubtful_in, is_exact, key_leaves_doubt, leaves_doubt
+from envbuild.verification.doubtful import (
+    by_midnight,
+    doubtful_in,
+    exact_numbers,
+    is_exact,
+    key_leaves_doubt,
+    leaves_doubt,
+)
 from envbuild.verification.printed import Masks
 from tests.support.formats import PARQUET
 
@@ -19,41 +26,87 @@ def in_text(text: str, name: str) -> bool:
     return doubtful_in(text, name, MASKS, MASKS.mask(text).text)
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "half-life ",
-        "estimated delay: ",
-        "period = ",
-        "epoch 3, best lag: ",
-        "reaction time ",
-        "queue wait ",
-        "mnist time: ",
-    ],
-)
-def test_words_of_results(before: str) -> None:
-    """A word that is none of measuring, nor decides what follows."""
-    assert leaves_doubt(before)
+def in_line(line: str, *, named: bool = False) -> bool:
+    """Whether the last number of four digits in a line leaves a doubt."""
+    *_, number = (each for each in exact_numbers(line, MASKS) if is_exact(each.text))
+    return leaves_doubt(number, named=named)
 
 
 @pytest.mark.parametrize(
-    "before",
+    "line",
     [
-        "took ",
-        "loaded mnist in ",
-        "training time: ",
-        "elapsed: ",
-        "epoch 3: ",
-        "[",
-        "step 5/10 - ",
-        "total wall time ",
-        "",
-        "3, ",
+        "half-life 3.5123 s",
+        "estimated delay: 3.5123 s",
+        "period = 3.5123 s",
+        "epoch 3, best lag: 3.5123 s",
+        "reaction time 3.5123 s",
+        "queue wait 3.5123 s",
+        "mnist time: 3.5123",
+        "T = 3.5123 s",
+        "the ball hits the ground after 3.5123 s",
+        "the pendulum swings back in 3.5123 s",
+        "horse 3 finished in 71.512 s",
+        "one swing takes 2.0071 s",
+        "the fall took 1.4278 s",
+        "fuel left 3.5123 s",
+        "| order 3 | 12.345 s |",
+        "order 3 (12.345 s)",
+        "3\t12.345 s",
+        "  3: 12.345 ms",
+        "12.345 ms, 13.456 ms",
+        "[12.345 s, 13.456 s]",
+        "12.345 s is the period",
+        "12.345 s: the period",
+        "best: 3 / 12.345s",
+        "time: 12.345 s",
+        "x = 0.5, time = 12.345 s",
+        "impact at x = 3.5, 12.345 s",
+        "valve 12.345 samples/s",
     ],
 )
-def test_words_of_measuring(before: str) -> None:
-    """Words of times and of what is done, and nothing at all."""
-    assert not leaves_doubt(before)
+def test_words_of_results(line: str) -> None:
+    """A word that is none of a program's own work, or no word at all."""
+    assert in_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "took 3.5123 s",
+        "this took 3.5123 s",
+        "loaded mnist in 3.5123 s",
+        "INFO:root:Loaded mnist in 3.5123 s",
+        "Done in 3.5123 s",
+        "epoch 3 finished in 3.5123 s",
+        "Fitting 5 folds took 3.5123 s",
+        "the whole pipeline took 3.5123 s",
+        "training time: 3.5123 s",
+        "Total time: 3.5123 s",
+        "elapsed: 3.5123 s",
+        "half-lives elapsed 3.5123 s",
+        "epoch 3: 3.5123 s",
+        "epoch 3: loss 0.3, 12.345s",
+        "epoch 3 | loss 0.3 | 12.345 s",
+        "epoch 3 | loss 0.3 | time: 12.345 s",
+        "[fold 2] auc 0.91 (12.345 s)",
+        "step 5/10 - 3.5123 s",
+        "total wall time 3.5123 s",
+        "3.5123 s elapsed",
+        "3.5123 seconds to train",
+        "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
+        "1234.5 samples/s",
+        "2026-11-24 08:00:01,123 INFO epoch",
+    ],
+)
+def test_words_of_measuring(line: str) -> None:
+    """Words of times and of what a program does."""
+    assert not in_line(line)
+
+
+@pytest.mark.parametrize(("line", "doubtful"), [("| order 3 | 12.345 |", False), ("| half-life 12.345 |", True)])
+def test_a_column_says_what_its_numbers_are(line: str, doubtful: bool) -> None:
+    """Unless the line itself says otherwise."""
+    assert in_line(line, named=True) is doubtful
 
 
 @pytest.mark.parametrize(
@@ -116,7 +169,7 @@ def test_dates_are_no_numbers() -> None:
         ("line 3", "fit_time: 3.5123", False),
         ("line 3", "elapsed = 3.5123", False),
         ("line 3", "loss 1.0001 took 3.5123 s", False),
-        ("line 3", "duration 3.5123, loss 0.5", False),
+        ("line 3", "duration 3.5123, loss 0.5", True),
         ("line 3", "2026-11-24 08:00:01,123 INFO epoch 3", False),
     ],
 )
