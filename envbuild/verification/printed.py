@@ -416,6 +416,16 @@ _TABLE = (
     # Names made for the moment.
     _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
+    # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
+    _rule(
+        "names",
+        "name",
+        "id uuid run session experiment trial job /",
+        r"(?P<keep>/|\b(?:[a-z]+[_-])*(?:id|uuid)['\"]?\s*[:=]\s*['\"]?"
+        r"|\b(?:run|session|experiment|trial|job)\b(?:[ :=(#]+(?!md5|hash|digest|checksum|fingerprint)[\w.-]+){0,2}"
+        r"[ :=(#]+)"
+        r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
+    ),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),

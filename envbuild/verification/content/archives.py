@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
+from envbuild.verification.content.skops import SCHEMA, Numbered, numbered
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -27,6 +28,8 @@ Nested = Callable[[Canonical, str, bytes], None]
 _MEMBERS = 100_000
 _BLOCK, _RESERVED = 512, 500
 """Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
+_SCHEMA = 16 << 20
+"""Bytes of the largest schema of a model that is read."""
 _STRUCTURE = "/data.pkl"
 _STORAGES = "data/"
 """Folder of the numbers of tensors in PyTorch's files, whatever they look like."""
@@ -47,14 +50,26 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             for beside in beside_members(data, archive):
                 out.add(path, beside)
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
+            model = numbered(archive.read(SCHEMA), names) if _has_schema(members) else None
             for member in members:
-                _member(out, path, archive, member, nested, prefix)
+                _member(out, path, archive, member, nested, prefix, model)
     except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
 
 
+def _has_schema(members: list[zipfile.ZipInfo]) -> bool:
+    """Whether the last member is a schema that may be read as a whole; what is read is counted with the members."""
+    return bool(members) and members[-1].filename == SCHEMA and members[-1].file_size <= _SCHEMA
+
+
 def _member(
-    out: Canonical, path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, nested: Nested, prefix: str | None
+    out: Canonical,
+    path: str,
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    nested: Nested,
+    prefix: str | None,
+    model: Numbered | None,
 ) -> None:
     out.spend(member.file_size + 100)
     with archive.open(member) as stream:
@@ -63,6 +78,9 @@ def _member(
         raise UnreadableError("a member of another size")
     out.time_of_writing(repr(member.date_time))
     name = member.filename
+    if model is not None:
+        data = model.schema if name == SCHEMA else data
+        name = model.members.get(name, name)
     if prefix is not None and name.startswith(f"{prefix}/"):
         name = name[len(prefix) + 1 :]
         if name in _OF_WRITING:

@@ -100,7 +100,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     kind = kind_of(key) if key else None
     if key in _MEMINFO and _KILOBYTES.fullmatch(value):
         kind = "memory"
-    if key.lower() in _RUN and _DRAWN.fullmatch(value):
+    if (key.lower() in _RUN or key.lower().endswith(("id", "uuid"))) and _DRAWN.fullmatch(value):
         out.leave_out(path, value, "identity")
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)

@@ -501,6 +501,29 @@ def test_the_host_names_of_a_verification_are_one() -> None:
     assert masks.mask("my-envbu002").text == "my-envbu002"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run capable-auk-759 {} rmse 0.5",
+        "Run rare-shrimp-132 ({}) finished",
+        "run_id: {}",
+        '"source_id": "{}"',
+        "artifact_uri: /w/mlruns/1/{}/artifacts",
+    ],
+)
+def test_a_uuid_without_dashes_is_a_name_where_names_are(text: str) -> None:
+    """As MLflow names runs; a digest of as many digits is a result, and so is one that is called so."""
+    assert MASKS.mask(text.format("8079f6803f0f4a4791359be26ad94007")).kinds == {"names"}
+    for digest in ("8079f6803f0f3a4791359be26ad94007", "8079f6803f0f4a4771359be26ad94007", "f" * 33):
+        assert not MASKS.mask(text.format(digest)).kinds
+
+
+@pytest.mark.parametrize("text", ["weights md5 {}", "run md5 {}", "run 3: md5 of weights {}", "md5: {}", "token {}"])
+def test_a_digest_is_no_name(text: str) -> None:
+    """Even if it looks like a UUID, which one in 64 does."""
+    assert not MASKS.mask(text.format("8079f6803f0f4a4791359be26ad94007")).kinds
+
+
 def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
     """As in their paths; other texts of that form count."""
     run = "3fffaa0c1d2e4b5a8f7e6d5c4b3a2910"
