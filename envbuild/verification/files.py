@@ -39,7 +39,7 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
 
     paths = (output.path for output in (*record.outputs, *record.outside))
-    return masks.with_files(drawn_names(paths), digests)
+    return masks.with_files(drawn_names(paths), digests, record.duration or 0.0)
 
 
 class FileTable:

@@ -40,6 +40,8 @@ _FREE = r"(?<![\w.])(?<!\d,)"
 _BEFORE = 26 * 3600.0
 """Seconds before the start of a run that still count as its time: other time zones, files of just before."""
 _AFTER = 30 * 86400.0
+_ROUNDED = 2.0
+"""Seconds by which a moment of a run may be outside of what its record has."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
@@ -158,17 +160,21 @@ class Masks:
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
+        self._start, self._end = start, start
 
-    def with_files(self, drawn: Collection[str], digests: Callable[[], Mapping[str, str]]) -> Masks:
-        """Return the same for a run whose files are known.
+    def with_files(
+        self, drawn: Collection[str], digests: Callable[[], Mapping[str, str]], duration: float = 0.0
+    ) -> Masks:
+        """Return the same for a run that has ended.
 
         Args:
-            drawn: names that the run has drawn for them.
+            drawn: names that the run has drawn for its files.
             digests: returns their names by SHA-256, when a line has one. Files are compared themselves: that another
                 one's bytes have another digest is no difference of its own.
+            duration: of the run, in seconds.
         """
         other = copy(self)
-        other._drawn, other._files = _any_of(drawn), digests
+        other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         return other
 
     @property
@@ -179,6 +185,10 @@ class Masks:
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self._window[0] <= seconds <= self._window[1]
+
+    def is_during(self, seconds: float) -> bool:
+        """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
+        return self._start - _ROUNDED <= seconds <= self._end + _ROUNDED
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""

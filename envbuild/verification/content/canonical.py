@@ -128,6 +128,7 @@ class Canonical:
     _entries: list[tuple[str, str]] = field(default_factory=list)
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
+    _during: set[str] = field(default_factory=set)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
@@ -185,7 +186,14 @@ class Canonical:
             self._entries.append((name, repr(value)))
 
     def leave_out(
-        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+        self,
+        name: str,
+        value: bytes | str,
+        kind: str,
+        *,
+        packed: bool = False,
+        moment: bool = False,
+        during: bool = False,
     ) -> None:
         """Note a measurement: that it is there counts, its value does not.
 
@@ -195,6 +203,7 @@ class Canonical:
             kind: as ``kind_of`` returns it.
             packed: many numbers, or one in binary form: they are not written with so many digits.
             moment: a date that is left out since it is about when the run was, whatever its name.
+            during: it is a moment of the run itself, which leaves no doubt.
         """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
@@ -202,8 +211,10 @@ class Canonical:
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
-            if kind in ("time", "rate") and name not in self._exact and (packed or self._is_exact(name, data)):
-                self._exact[name] = key_leaves_doubt(name, moment=moment)
+            unknown = name not in self._exact or (name in self._during and not during)
+            if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
+                self._exact[name] = not during and key_leaves_doubt(name, moment=moment)
+                (self._during.add if during else self._during.discard)(name)
 
     def _is_exact(self, name: str, data: bytes) -> bool:
         """Whether numbers have enough digits, each by itself or all of that name together."""
@@ -234,6 +245,10 @@ class Canonical:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self.masks.is_moment(seconds)
 
+    def is_during(self, seconds: float) -> bool:
+        """Whether it is a moment of the run itself."""
+        return self.masks.is_during(seconds)
+
     def _update(self, head: bytes, data: bytes, total: hashlib._Hash | None = None) -> None:
         self._count += 1
         if self._count > ENTRIES:
@@ -259,7 +274,14 @@ class Leaves(Canonical):
         self._keep(name, value)
 
     def leave_out(
-        self, name: str, value: bytes | str, kind: str, *, packed: bool = False, moment: bool = False
+        self,
+        name: str,
+        value: bytes | str,
+        kind: str,
+        *,
+        packed: bool = False,
+        moment: bool = False,
+        during: bool = False,
     ) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")

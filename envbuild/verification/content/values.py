@@ -68,9 +68,9 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
     if _is_thread(path, key) and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:
-        out.leave_out(path, text, kind)
+        out.leave_out(path, text, kind, during=kind == "time" and out.is_during(moment_of(value)))
     elif key and names_moment(key) and out.is_moment(moment_of(value)):
-        out.leave_out(path, text, "time", moment=True)
+        out.leave_out(path, text, "time", moment=True, during=out.is_during(moment_of(value)))
     else:
         out.add(path, text)
 

@@ -214,3 +214,20 @@ def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
     content = read(data, MASKS)
     assert content is not None
     assert content.exact == exact
+
+
+def test_a_moment_of_the_run_is_a_time_under_any_name() -> None:
+    """As trackers note them in databases; one of them that is not leaves the doubt that its name leaves."""
+    masks = MASKS.with_files((), dict, duration=10.0)
+    for moments, doubtful in (
+        ((1795247765123, 1795247771999), False),
+        ((1795247765123, 1795247799000), True),
+        ((1795247799000, 1795247765123), True),
+        ((1795247700000,), True),
+    ):
+        content = read("".join(f'{{"timestamp": {each}}}\n' for each in moments).encode(), masks)
+        assert content is not None
+        assert any(content.exact.values()) is doubtful
+    column = read(b"step,timestamp\n1,1795247765.25\n2,1795247799.25\n", masks)
+    assert column is not None
+    assert column.exact == {"timestamp": True}
