@@ -35,10 +35,15 @@ MEMORY = 1 << 20
 """What measures of memory are at the slow tick: in KiB a gibibyte."""
 LARGER = 1033
 """How many times as large they are at the fast one: another prime than ``RATIO``, so that no measure is a duration."""
-_SIZES = tuple(Fraction(1024) ** power for power in (0, 1, -1, -2, -3)) + tuple(
-    Fraction(1024) / Fraction(1000) ** power for power in (0, 1, 2, 3)
+_SIZES = tuple(
+    unit * size
+    for unit in (1, 4)
+    for size in (
+        *(Fraction(1024) ** power for power in (0, 1, -1, -2, -3)),
+        *(Fraction(1024) / Fraction(1000) ** power for power in (0, 1, 2, 3)),
+    )
 )
-"""A measure of memory may be shown in bytes, KiB, MiB, GiB, or in thousands of bytes."""
+"""A measure of memory may be shown in bytes, KiB, MiB, GiB, thousands of bytes, or pages of 4 KiB as one of these."""
 _SHARE = 1000
 """As many times as large as what it may be off by is what shows a measure of memory."""
 PROCESSES, _SKIPPED = 250, 300

@@ -26,6 +26,11 @@ _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
 _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
 """In a column's default: the database itself writes the time there."""
+_TABLE = re.compile(r"(?i)CREATE TABLE [^(]*\(")
+_COMMENT = re.compile(r"--|/\*")
+_PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|[(),]""")
+_CHECK = re.compile(r"""(?i)(?:CONSTRAINT\s+(?:\w+|"[^"]*")\s+)?CHECK\s*\(""")
+"""A constraint of a table, not of a column."""
 
 
 def is_log(data: bytes) -> bool:
@@ -87,9 +92,38 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
             raise UnreadableError("a table without a name")
         if str(text or "").upper().startswith("CREATE VIRTUAL"):
             raise UnreadableError("a table that a module keeps")
-        out.add(f"{path} {kind} {name}".strip(), f"{table} {text}")
+        out.add(f"{path} {kind} {name}".strip(), f"{table} {sorted_checks(str(text))}")
         if kind == "table":
             _rows(out, f"{path} {name}".strip(), connection, name, nested)
+
+
+def sorted_checks(text: str) -> str:
+    """Return the text that makes a table with its CHECK constraints in the order of their texts, which has no meaning.
+
+    SQLAlchemy has them in a set where it copies a table, as migrations of MLflow's do.
+    """
+    head = _TABLE.match(text)
+    if head is None or _COMMENT.search(text) is not None:
+        return text
+    parts, depth, start = [], 0, head.end()
+    for found in _PART.finditer(text, head.end()):
+        if found[0] == "(":
+            depth += 1
+        elif found[0] == ")" and depth:
+            depth -= 1
+        elif not depth and found[0] in (",", ")"):
+            parts.append(text[start : found.start()].strip())
+            start = found.end()
+            if found[0] == ")":
+                break
+    else:
+        return text
+    checks = [at for at, part in enumerate(parts) if _CHECK.match(part) is not None]
+    if len(checks) < 2:
+        return text
+    for at, part in zip(checks, sorted(parts[at] for at in checks), strict=True):
+        parts[at] = part
+    return f"{head[0]}{', '.join(parts)}){text[start:]}"
 
 
 def _permission(action: int, first: str | None, *_: object) -> int:

@@ -430,6 +430,7 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"peak": f"{s.kibibytes() / 1024:.2f} MiB"}, ["memory"]),
         (lambda s: {"maxrss": s.kibibytes(), "at": s.date().isoformat()}, ["memory", "date"]),
         (lambda s: {"": f"rss {s.kibibytes() * 1024} bytes"}, ["memory"]),
+        (lambda s: {"": f"[rss {s.kibibytes() * 4096 / 1024**2:.1f} MB]"}, ["memory"]),  # pages of /proc/self/statm
         (lambda s: {"": f"[worker {s.worker()}] fold 2 took {spent(s)} s"}, ["process", "duration"]),
         (lambda s: {"by": s.worker(), "file": f"part-{s.worker()}.npy"}, ["process", "process"]),
     ],
