@@ -255,13 +255,13 @@ class Masks:
 
 def _without_row(line: str, kinds: set[str]) -> str:
     """Mask the numbers of a table's row that begins with the name of a measurement: mean and deviation of times."""
-    found = _ROW.fullmatch(line)
+    found = _ROW.fullmatch(line) or _CURVE.fullmatch(line)
     if found is None or (kind := kind_of(found["name"])) not in ("time", "rate", "memory"):
         return line
     if name_leaves_doubt(found["name"]):
         return line
     kinds.add(kind if kind == "memory" else f"{kind}s")
-    return " ".join((found["name"], *(f"⟨{kind}⟩" for _ in found["rest"].split())))
+    return " ".join((line[: found.end("name")].strip(), *(f"⟨{kind}⟩" for _ in found["rest"].split())))
 
 
 def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
@@ -439,6 +439,7 @@ _TABLE = (
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
+    _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
     # Names that Python and loky give processes and threads: which of them did a part is luck.
     _rule(
         "names",
@@ -633,9 +634,11 @@ _SPACES = re.compile(r" {2,}")
 _ROW = re.compile(
     rf"\s*(?P<name>[A-Za-z][A-Za-z_]*_[A-Za-z_]+)\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*", re.IGNORECASE
 )
+_CURVE = re.compile(r"wandb:\s+(?P<name>[A-Za-z]\S*)\s(?P<rest>\s*[▁▂▃▄▅▆▇█]+)\s*")
+"""A metric's history as Weights & Biases draws it at the end of a run."""
 _ELAPSED = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
 """A name of what is counted, up to its number."""
-_DIGIT = re.compile(r"\d|\?")
+_DIGIT = re.compile(r"\d|\?|[▁█]")
 _MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""
 _KERNEL = "[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"

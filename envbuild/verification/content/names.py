@@ -32,8 +32,10 @@ def masked_path(path: str, masks: Masks) -> str:
     for pattern in (_DATE, _SHORT, _EPOCH, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _OF_DAY.sub("⟨time⟩", text)
+    text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
     text = _TEMPORARY.sub(r"\1⟨name⟩", text)
+    text = _OF_WANDB.sub(r"\1⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
 
 
@@ -43,10 +45,15 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     for path in paths:
         found.update(each[0] for each in _UUID.finditer(path))
         found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
+        found.update(each[1] for each in _RUN_OF_WANDB.finditer(path))
     return frozenset(found)
 
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
+_RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
+"""Weights & Biases puts a run's identity behind the date, and into the name of its log."""
+_FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_OF_WANDB = re.compile(r"(⟨date⟩-⟨name⟩/run-)[0-9a-z]{8}(?=\.wandb(?:$|\.))")
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])[a-z0-9_]{8}(?![a-z0-9_])")
 
 

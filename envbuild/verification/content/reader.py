@@ -28,6 +28,9 @@ from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.telemetry import is_profile, read_profile
+from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
+from envbuild.verification.content.wandb import is_log as is_log_of_wandb
+from envbuild.verification.content.wandb import read_log, read_transactions
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
@@ -156,6 +159,10 @@ def _kind(data: bytes) -> str:
         return "events"
     if is_safetensors(data):
         return "safetensors"
+    if data.startswith(TRANSACTIONS):
+        return "transactions"
+    if is_log_of_wandb(data):
+        return "log"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -193,6 +200,10 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_npy(out, path, data)
     elif kind == "safetensors":
         read_safetensors(out, path, data, nested)
+    elif kind == "transactions":
+        read_transactions(out, path, data, nested)
+    elif kind == "log":
+        read_log(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

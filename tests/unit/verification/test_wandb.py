@@ -1,0 +1,172 @@
+"""What Weights & Biases keeps of a run: what the program gave it counts, what it notes of itself does not."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from envbuild.verification.content import read
+from envbuild.verification.content.names import common_names, drawn_names
+from envbuild.verification.printed import Masks
+
+MASKS = Masks(1_795_247_763.0)
+HEAD = b":W&B\xe1\xbe\0"
+
+
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    """Return a message of Protocol Buffers."""
+    found = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            found += varint(number << 3) + varint(value)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            found += varint(number << 3 | 2) + varint(len(data)) + data
+    return found
+
+
+def varint(value: int) -> bytes:
+    """Return a number of variable length."""
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def items(values: dict[str, Any], *, nested: bool = False) -> list[tuple[int, bytes]]:
+    """Return the items of a row, a summary or a configuration."""
+    return [(1, message((2 if nested else 1, key), (16, json.dumps(value)))) for key, value in values.items()]
+
+
+def history(step: int, values: dict[str, Any]) -> bytes:
+    """Return a row of history."""
+    return message((2, message(*items(values), (2, message((1, step))))))
+
+
+def log(*records: bytes, split: int = 0) -> bytes:
+    """Return a transaction log; ``split``: bytes of the parts of a record, if these are in several."""
+    found = HEAD
+    for record in records:
+        parts = [record[at : at + split] for at in range(0, len(record), split)] if split else [record]
+        for at, part in enumerate(parts):
+            kind = 1 if len(parts) == 1 else 2 if not at else 4 if at == len(parts) - 1 else 3
+            found += zlib.crc32(bytes([kind]) + part).to_bytes(4, "little") + len(part).to_bytes(2, "little")
+            found += bytes([kind]) + part
+    return found
+
+
+def run(loss: float = 0.5, *, lr: float = 0.1, now: float = 1_795_247_763.25, name: str = "baseline") -> list[bytes]:
+    """Return the records of a run of two steps."""
+    given = message((1, "id12id34"), (3, "elastic"), (4, message(*items({"lr": lr, "_wandb": {"t": now}}))), (8, name))
+    rows = [
+        history(step, {"loss": loss / (step + 1), "_timestamp": now + step, "_runtime": now / 1e9}) for step in range(2)
+    ]
+    kept = {"loss": loss / 2, "_timestamp": now, "_wandb": {"runtime": 3}}
+    return [
+        message((1, 1), (21, message((1, "0.30.0")))),
+        message((17, given)),
+        message((7, message((3, message((1, f"cpu {now}")))))),
+        *rows,
+        message((3, message(*items(kept)))),
+        message((13, message((3, f"took {now}")))),
+        message((8, message((1, "id12id34"), (4, "model"), (5, "m"), (6, "abcd"), (15, f"drawn{now}")))),
+        message((18, message((1, 0), (2, int(now))))),
+    ]
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Whether two files hold the same."""
+    contents = [read(data, MASKS) for data in (one, other)]
+    assert all(each is not None for each in contents)
+    return len({each.digest for each in contents if each is not None}) == 1
+
+
+def test_what_it_notes_of_itself_does_not_count() -> None:
+    """Times, use of the machine, output, what was drawn; nor how records are cut, nor the order of items."""
+    assert same(log(*run()), log(*run(now=1_795_247_999.5)))
+    assert same(log(*run()), log(*run(), split=11))
+    values = {"loss": 0.5, "accuracy": 0.25}
+    assert same(log(history(0, values)), log(history(0, dict(reversed(values.items())))))
+    assert same(log(*run()), log(*reversed(run()[:3]), *run()[3:]))
+
+
+@pytest.mark.parametrize(
+    "other", [run(loss=0.51), run(lr=0.2), run(name="another"), run()[:-4] + run()[-3:], run()[:-2]]
+)
+def test_what_the_program_gave_counts(other: list[bytes]) -> None:
+    """A row of history, the configuration, the run's name, the summary, an artifact."""
+    assert not same(log(*run()), log(*other))
+
+
+def test_steps_rows_and_what_is_not_known_count() -> None:
+    """Rows come one after another, and a record of an unknown kind is compared as it is."""
+    assert not same(log(history(0, {"loss": 0.5})), log(history(1, {"loss": 0.5})))
+    assert not same(log(history(0, {"a": 1}), history(1, {"b": 1})), log(history(0, {"b": 1}), history(1, {"a": 1})))
+    assert not same(log(message((50, "one"))), log(message((50, "two"))))
+    assert not same(log(history(0, {"loss": 0.5})), log(history(0, {"loss": 0.5}), history(0, {"loss": 0.5})))
+
+
+def test_a_key_of_several_parts_is_one() -> None:
+    """And an item may take a value away again."""
+    removed = message((5, message((2, message((1, "lr"))))))
+    given = [message((5, message(*items({"lr": 0.1}, nested=nested)))) for nested in (False, True)]
+    assert same(log(given[0]), log(given[1]))
+    assert not same(log(given[0]), log(given[0], removed))
+
+
+def test_a_damaged_log_counts_by_its_bytes() -> None:
+    """A sum that is wrong, a part without its end, another version."""
+    whole = log(*run())
+    for data in (
+        whole[:-1] + b"?",
+        whole[:-1],
+        whole.replace(b"\xe1\xbe\0", b"\xe1\xbe\1"),
+        log(run()[1], split=9)[:-20],
+    ):
+        assert read(data, MASKS) is None
+
+
+OF_ITSELF: Sequence[str] = (
+    "2026-11-26 14:50:10,246 INFO    MainThread:2 [wandb_setup.py:_flush():81] Configure stats pid to {}\n",
+    '{{"time":"2026-11-26T14:50:10.469464145Z","level":"INFO","msg":"wandb-core","n":{}}}\n',
+)
+
+
+@pytest.mark.parametrize("line", OF_ITSELF)
+def test_its_own_logs_are_no_results(line: str) -> None:
+    """But for what is no message of it: what it was given, and lines of others."""
+    one, other = (line.format(number).encode() for number in (1, 2))
+    assert same(one, other + other)
+    assert not same(one + b"config: {'lr': 0.1}\n", one + b"config: {'lr': 0.2}\n")
+    theirs = "2026-11-26 14:50:10,246 INFO    MainThread:2 [train.py:main():8] loss {}\n"
+    assert not same(one + theirs.format(0.5).encode(), one + theirs.format(0.6).encode())
+    assert not same(theirs.format(0.5).encode() + one, theirs.format(0.6).encode() + one)
+
+
+def test_names_of_its_folders() -> None:
+    """An identity may have no digit, and is in the name of the log too."""
+    folders = [f"run-20261126_1450{second}-{drawn}" for second, drawn in (("10", "unpoennc"), ("12", "nzlitb21"))]
+    paths = [[f"wandb/offline-{each}/run-{each[-8:]}.wandb", f"wandb/{each}/x"] for each in folders]
+    masks = Masks(1_795_704_610.0)
+    one, other = common_names([(each, masks) for each in paths])
+    assert (
+        {*one.values()}
+        == {*other.values()}
+        == {"wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb", "wandb/run-⟨date⟩-⟨name⟩/x"}
+    )
+    assert drawn_names(paths[0]) == {"unpoennc"}
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        ("wandb: epoch_time █▃▁", True),
+        ("wandb: train/time ▁▁", True),
+        ("wandb:       loss █▃▁", False),
+        ("epoch_time █▃▁", False),
+    ],
+)
+def test_curves_of_measurements(line: str, masked: bool) -> None:
+    """As it draws them at the end of a run."""
+    assert bool(MASKS.mask(line).kinds) is masked
