@@ -134,6 +134,8 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
         named: a column, or what printed the line, says that it is a measurement; the line need not.
     """
     words = _words_of(_CLAUSES.split(number.before)[-1])[-_WORDS:]
+    if not number.is_plain:
+        words = [word for word in words if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
     if words and not (number.is_plain and _BARE.issuperset(words)):
         return _of_result(words, number.before)
     if named or not number.is_plain or (not words and _RATE.match(number.behind) is not None):

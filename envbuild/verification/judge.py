@@ -27,7 +27,7 @@ from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
 from envbuild.verification.content.canonical import OF_WRITING, ONLY_BYTES, Content, compare
-from envbuild.verification.content.names import common_names
+from envbuild.verification.content.names import common_names, numbered_names
 from envbuild.verification.files import FileTable, masks_of
 
 Outcome = Literal["identical", "different", "failed", "refused"]
@@ -45,6 +45,10 @@ _NAMES = {
     "outside": "outside the project",
 }
 
+_NO_FOLDERS = frozenset(("", "keras", "standard output"))
+"""Sources of metrics that are no folders."""
+_NUMBERED = re.compile(r"\d{4}")
+"""Names with a time, or drawn for a run, have it."""
 _KINDS = {"memory": "measure of memory", "identity": "drawn name", "process": "number of a process"}
 _LATER = "a later value"
 """Where two files differ beyond the entries that are kept to be shown."""
@@ -693,8 +697,20 @@ def outside_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
 
 
 def _metrics(record: Record) -> dict[str, Any]:
-    """Return what was measured, but for times."""
-    return {name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None}
+    """Return what was measured, but for times.
+
+    PyTorch's and tensorboardX's ``add_hparams`` put metrics into a folder that is called by the time: what is called by
+    its folder is masked as the names of files are, if that leaves it a name of its own.
+    """
+    found = {
+        name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None
+    }
+    below = [name for name in found if "/" in name and record.metric_sources.get(name, "") not in _NO_FOLDERS]
+    names = numbered_names(below, masks_of(record)) if any(map(_NUMBERED.search, below)) else {}
+    others = found.keys() - names.keys()
+    if len({*names.values(), *others}) < len(found):
+        return found
+    return {names.get(name, name): points for name, points in found.items()}
 
 
 def _may_lack(record: Record) -> bool:

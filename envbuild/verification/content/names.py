@@ -83,7 +83,7 @@ def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[st
     if all({*paths} == everywhere for paths, _ in runs):
         return [{} for _ in runs]
     common = {path for path in everywhere if not all(map(_is_dated, (masked_path(path, masks) for _, masks in runs)))}
-    tables = [_numbered([path for path in paths if path not in common], masks) for paths, masks in runs]
+    tables = [numbered_names([path for path in paths if path not in common], masks) for paths, masks in runs]
     first = {*tables[0].values()} if tables else set()
     alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
     if not alike or first & common:
@@ -101,7 +101,7 @@ def _in_order(masked: str) -> bool:
     return date >= 0 and (drawn < 0 or masked.rfind("/") < date < drawn)
 
 
-def _numbered(paths: Sequence[str], masks: Masks) -> dict[str, str]:
+def numbered_names(paths: Sequence[str], masks: Masks) -> dict[str, str]:
     """Return the masked names of paths, with numbers where files or folders would get one name, in their order."""
     found: dict[str, str] = {}
     left: list[tuple[str, str, Sequence[str]]] = [("", "", paths)]

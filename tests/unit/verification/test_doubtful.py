@@ -96,6 +96,7 @@ def test_words_of_results(line: str) -> None:
         "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
         "1234.5 samples/s",
         "2026-11-24 08:00:01,123 INFO epoch",
+        "[I 2026-11-24 08:00:01,123] A new study",
     ],
 )
 def test_words_of_measuring(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,20 @@ def test_metrics_whose_names_merely_contain_such_words_are(name: str) -> None:
     """A name is taken word by word."""
     runs = [ran(output(), metrics={name: ((1, value),)}) for value in (0.5, 0.6)]
     assert judge(runs, 2).outcome == "different"
+
+
+def test_metrics_in_folders_that_are_called_by_the_time() -> None:
+    """As ``add_hparams`` calls them; of several in their order. A name of a line counts as it is."""
+    start = datetime.fromisoformat(record().start.replace("Z", "+00:00")).timestamp()
+
+    def found(shift: float, values: tuple[float, ...], source: str = "runs") -> Ran:
+        metrics = {f"{start + shift + at:.4f}/acc": ((1, value),) for at, value in enumerate(values)}
+        return ran(output(), metrics=metrics, metric_sources=dict.fromkeys(metrics, source))
+
+    assert judge([found(1, (0.5, 0.6)), found(3.5, (0.5, 0.6))], 2).outcome == "identical"
+    assert judge([found(1, (0.5, 0.6)), found(3.5, (0.6, 0.5))], 2).outcome == "different"
+    assert judge([found(1, (0.5,)), found(3.5, (0.5, 0.5))], 2).outcome == "different"
+    assert judge([found(1, (0.5,), "standard output"), found(2, (0.5,), "standard output")], 2).outcome == "different"
 
 
 def test_groups_are_in_the_order_of_their_first_run() -> None:
