@@ -248,7 +248,7 @@ class Masks:
         if said.counts or _is_row(found):
             return found[0]
         kinds.add(rule.kind)
-        if rule.kind in _MEASURED and rule.moment is None and said.unknown:
+        if rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure:
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
 
@@ -364,6 +364,7 @@ class _Rule(msgspec.Struct, frozen=True):
     gate: tuple[str, ...]
     moment: Moment | None
     digits: tuple[str, ...] = ()
+    sure: bool = False
 
     @property
     def keeps(self) -> bool:
@@ -392,11 +393,11 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None) -> _Rule:
+def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None, *, sure: bool = False) -> _Rule:
     """Make a rule; ``gate`` has its texts with spaces between."""
     parts = tuple(gate.split())
     told = all(_NAMED_DIGIT.search(part) is not None for part in parts)
-    return _Rule(kind, mark, pattern, parts, moment, parts if told else ())
+    return _Rule(kind, mark, pattern, parts, moment, parts if told else (), sure)
 
 
 _NAMED_DIGIT = re.compile(r"[1-9]")
@@ -573,6 +574,8 @@ _TABLE = (
         ":",
         rf"(?P<keep>\b{_OF_CLOCK}{_GAP})\d{{1,3}}:\d\d\b(?!:)",
     ),
+    # CatBoost's: ``0:  learn: 1.6192996  total: 54ms  remaining: 491ms``, with tabs between.
+    _rule("times", "time", "remaining:", rf"(?P<keep>\ttotal: ){_NUMBER}[mu]?s(?=\tremaining: )", sure=True),
     _rule("times", "time", "elapsed", rf"(?P<keep>\belapsed:\s*){_NUMBER}\s?min\b"),  # joblib's
     _rule(
         "times",

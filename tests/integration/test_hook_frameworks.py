@@ -158,3 +158,25 @@ if __name__ == "__main__":
     first, second = twice(tree, script)
     assert first == second
     assert len(set(map(str, first))) == 10
+
+
+SQL = """
+import json, sys
+def drawn():
+    import sqlite3
+    return sqlite3.connect(":memory:").execute("select sqlite_version(), random(), hex(randomblob(8))").fetchone()
+first = drawn() if sys.argv[1:] else None
+import tensorflow
+print(json.dumps([first, drawn(), drawn()]))
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("sqlite first",)])
+def test_sqlite_beside_the_copy_that_tensorflow_has(tree: Tree, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Its functions are called instead of the shared library's if it is loaded first; what is called is seeded."""
+    script = tmp_path / "sql.py"
+    script.write_text(SQL)
+    runs = [json.loads(tree.execute(str(script), *arguments).stdout.splitlines()[-1]) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert (runs[0][0] is None) is (not arguments)
+    assert tree.records()[-1]["warnings"] == []

@@ -10,12 +10,14 @@ import io
 import struct
 from collections.abc import Iterator
 
-from envbuild.core.tfrecord import fields_of, number_in, records, signed
+from envbuild.core.tfrecord import crc32c, fields_of, number_in, records, signed
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError
 
 _VERSION = b"brain.Event:"
 """In the first record of such a file."""
+_WALL_TIME = b"\x09"
+"""The key of the first field of an event."""
 _STRING = 7
 """TensorFlow's type of texts."""
 _KINDS = {4: "image", 5: "histogram", 6: "sound", 8: "tensor"}
@@ -25,8 +27,10 @@ _SIMPLE, _TENSOR, _TEXT, _TYPE, _TAG = 2, 8, 8, 1, 1
 
 
 def is_event_file(data: bytes) -> bool:
-    """Whether data begin as an event file does."""
-    return _VERSION in data[12:64]
+    """Whether data begin as an event file does: with the version of the format, or, as CatBoost's, with an event."""
+    return _VERSION in data[12:64] or (
+        data[12:13] == _WALL_TIME and crc32c(data[:8]) == int.from_bytes(data[8:12], "little")
+    )
 
 
 def read_event_file(out: Canonical, path: str, data: bytes) -> None:

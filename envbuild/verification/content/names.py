@@ -35,7 +35,8 @@ def masked_path(path: str, masks: Masks) -> str:
     text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
     text = _TEMPORARY.sub(r"\1⟨name⟩", text)
-    text = _OF_WANDB.sub(r"\1⟨name⟩", text)
+    for found in _RUN_OF_WANDB.finditer(path):
+        text = re.sub(rf"(?<=[/_-]){found[1]}(?=[/_.-]|$)", "⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
 
 
@@ -51,9 +52,8 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
 _RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
-"""Weights & Biases puts a run's identity behind the date, and into the name of its log."""
+"""Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
-_OF_WANDB = re.compile(r"(⟨date⟩-⟨name⟩/run-)[0-9a-z]{8}(?=\.wandb(?:$|\.))")
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])[a-z0-9_]{8}(?![a-z0-9_])")
 
 

@@ -28,6 +28,8 @@ _OF_ITSELF = frozenset((1, 4, 7, 11, 13, 16, 19, 20, 21, 22, 23, 24, 26, 27, 100
 """Fields of a ``Record``: numbers, output, statistics, telemetry, ends, versions, the environment, requests."""
 _OF_RUN = {3: "project", 6: "group", 7: "job type", 8: "name", 9: "notes", 10: "tag", 12: "sweep"}
 _OF_ARTIFACT = {4: "type", 5: "name", 6: "digest", 7: "description", 8: "metadata", 11: "alias", 19: "tag"}
+_ARTIFACT_NAME, _DIGEST, _BY_USER, _MANIFEST, _ENTRY = 5, 6, 9, 12, 4
+_OF_ENTRY = {1: "path", 2: "digest", 3: "reference", 4: "size"}
 _OF_USED = {2: "type", 3: "name"}
 _OF_ALERT = {1: "title", 2: "text", 3: "level"}
 _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
@@ -134,7 +136,7 @@ class _Run:
                     _update(self.summary, each, removes=True)
             self._name("run", value, _OF_RUN)
         elif number == _ARTIFACT:
-            self._name(f"artifact {len(self.names)}", value, _OF_ARTIFACT)
+            self._artifact(f"artifact {len(self.names)}", value)
         elif number == _USED:
             self._name(f"used artifact {len(self.names)}", value, _OF_USED)
         elif number == _ALERT:
@@ -153,7 +155,22 @@ class _Run:
     def _name(self, what: str, value: bytes, known: dict[int, str]) -> None:
         """Note texts of a message under the names of its fields; of several messages of a run the last."""
         found = [(known[part], each) for part, each in fields_of(value) if part in known]
-        self.names[what] = [f"{name}: {_text(each) if isinstance(each, bytes) else each}" for name, each in found]
+        self.names[what] = [f"{name}: {_shown(each)}" for name, each in found]
+
+    def _artifact(self, what: str, value: bytes) -> None:
+        """Note an artifact by its files, as far as they are known: its digest is of their names, also drawn ones."""
+        manifests = [each for number, each in fields_of(value) if number == _MANIFEST and isinstance(each, bytes)]
+        entries = [
+            ", ".join(f"{name} {_shown(dict(fields_of(entry)).get(part, ''))}" for part, name in _OF_ENTRY.items())
+            for manifest in manifests
+            for number, entry in fields_of(manifest)
+            if number == _ENTRY and isinstance(entry, bytes)
+        ]
+        drawn = {_ARTIFACT_NAME} if (_BY_USER, 1) not in fields_of(value) else set()  # the library's, of a table
+        left = drawn | ({_DIGEST} if entries else set())
+        known = {part: name for part, name in _OF_ARTIFACT.items() if part not in left}
+        self._name(what, value, known)
+        self.names[what] += sorted(entries)
 
     def add(self, out: Canonical, path: str, nested: Nested) -> None:
         """Count it."""
@@ -193,6 +210,10 @@ def _update(table: dict[str, str], message: bytes, *, removes: bool = False) -> 
 
 def _number(step: bytes) -> int:
     return next((signed(value) for part, value in fields_of(step) if part == 1 and isinstance(value, int)), 0)
+
+
+def _shown(value: int | bytes | str) -> str:
+    return _text(value) if isinstance(value, bytes) else str(value)
 
 
 def _text(data: bytes) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
 from envbuild.verification.printed import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
@@ -397,3 +398,23 @@ def test_elements_in_elements_are_a_text() -> None:
     """A document that is nested too deep is compared by its lines."""
     data = b"<a>" * 5000 + b"1" + b"</a>" * 5000
     assert not compared(data, data.replace(b"1", b"2")).same
+
+
+def test_event_files_without_a_version() -> None:
+    """As CatBoost writes them: the time of an event does not count, its value does; other bytes are no such file."""
+
+    def events(moment: float, *values: float) -> bytes:
+        found = b""
+        for value in values:
+            tagged = b"\n\x03Acc\x15" + struct.pack("<f", value)
+            event = b"\x09" + struct.pack("<d", moment) + b"*" + bytes([len(tagged) + 2]) + b"\n" + bytes([len(tagged)])
+            event += tagged
+            head = struct.pack("<Q", len(event))
+            found += head + struct.pack("<I", crc32c(head)) + event + struct.pack("<I", crc32c(event))
+        return found
+
+    one = events(1_795_247_763.5, 0.5, 0.25)
+    assert compared(one, events(1_795_247_799.5, 0.5, 0.25)).same
+    assert not compared(one, events(1_795_247_763.5, 0.5, 0.26)).same
+    assert not compared(one, events(1_795_247_763.5, 0.5)).same
+    assert read(one[:8] + b"\0\0\0\0" + one[12:], MASKS) is None

@@ -843,3 +843,12 @@ def test_what_a_unit_alone_shows_is_quoted(before: str, after: str, found: bool)
     expected = TextDifference(path="stdout", line=before.count("\n") + 1, before="", after="")
     assert [(each.path, each.line) for each in lines] == [(expected.path, expected.line)] * found
     assert not lines or (lines[0].before, lines[0].after) == (before.split("\n")[-1], after.split("\n")[-1])
+
+
+def test_lines_of_catboost_leave_no_guess() -> None:
+    """What has a total and what remains behind tabs is time; a total by itself may be anything."""
+    line = "0:\tlearn: 1.6192996\tbest: 1.6192996 (0)\ttotal: 54.3ms\tremaining: 491ms"
+    masked = MASKS.mask(line)
+    assert masked.text.split("\t") == [*line.split("\t")[:3], "total: ⟨time⟩", "remaining: ⟨time⟩"]
+    assert not masked.guessed
+    assert MASKS.mask("total: 54.3ms").guessed

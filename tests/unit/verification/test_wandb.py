@@ -107,6 +107,21 @@ def test_steps_rows_and_what_is_not_known_count() -> None:
     assert not same(log(history(0, {"loss": 0.5})), log(history(0, {"loss": 0.5}), history(0, {"loss": 0.5})))
 
 
+def test_an_artifact_is_its_files() -> None:
+    """Its own digest is of their names too, which may hold the run's identity."""
+
+    def artifact(digest: str, name: str = "m", by_user: int = 1, **files: str) -> bytes:
+        entries = [(4, message((1, path), (2, each), (4, 9))) for path, each in files.items()]
+        return message((8, message((5, name), (6, digest), (9, by_user), (12, message(*entries)))))
+
+    assert same(log(artifact("x", a="1", b="2")), log(artifact("y", b="2", a="1")))
+    assert not same(log(artifact("x", a="1", b="2")), log(artifact("x", a="1", b="3")))
+    assert not same(log(artifact("x", a="1")), log(artifact("x", b="1")))
+    assert not same(log(artifact("x")), log(artifact("y")))
+    assert not same(log(artifact("x", "one", a="1")), log(artifact("x", "two", a="1")))
+    assert same(log(artifact("x", "run-table-aQEEOA", 0, a="1")), log(artifact("x", "run-table-h_XtmQ", 0, a="1")))
+
+
 def test_a_key_of_several_parts_is_one() -> None:
     """And an item may take a value away again."""
     removed = message((5, message((2, message((1, "lr"))))))
@@ -147,13 +162,16 @@ def test_its_own_logs_are_no_results(line: str) -> None:
 def test_names_of_its_folders() -> None:
     """An identity may have no digit, and is in the name of the log too."""
     folders = [f"run-20261126_1450{second}-{drawn}" for second, drawn in (("10", "unpoennc"), ("12", "nzlitb21"))]
-    paths = [[f"wandb/offline-{each}/run-{each[-8:]}.wandb", f"wandb/{each}/x"] for each in folders]
+    paths = [
+        [f"wandb/offline-{each}/run-{each[-8:]}.wandb", f"wandb/{each}/files/{each[-8:]}_model.json"]
+        for each in folders
+    ]
     masks = Masks(1_795_704_610.0)
     one, other = common_names([(each, masks) for each in paths])
     assert (
         {*one.values()}
         == {*other.values()}
-        == {"wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb", "wandb/run-⟨date⟩-⟨name⟩/x"}
+        == {"wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb", "wandb/run-⟨date⟩-⟨name⟩/files/⟨name⟩_model.json"}
     )
     assert drawn_names(paths[0]) == {"unpoennc"}
 
