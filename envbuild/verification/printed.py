@@ -177,6 +177,12 @@ class Masks:
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         return other
 
+    def without_names(self, path: str) -> str:
+        """Put a mark in the place of folders and files of a path that have a name which the run drew."""
+        if self._drawn is None:
+            return path
+        return "/".join("⟨name⟩" if self._drawn.fullmatch(part) else part for part in path.split("/"))
+
     @property
     def draws(self) -> bool:
         """Whether the run drew names for its files."""
@@ -441,6 +447,8 @@ _TABLE = (
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
+    # The end of a run's identity, in Lightning's progress bars: of one that is counted it is the whole number.
+    _rule("names", "name", "v_num", r"(?P<keep>\bv_num(?:: |=))[0-9a-z]{4}(?![0-9a-z.])"),
     # Names that Python and loky give processes and threads: which of them did a part is luck.
     _rule(
         "names",

@@ -28,7 +28,7 @@ _DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![
 
 def masked_path(path: str, masks: Masks) -> str:
     """Return a path without dates about when the run was, and names that were drawn for it."""
-    text = _UUID.sub("⟨name⟩", common_host(path))
+    text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
     for pattern in (_DATE, _SHORT, _EPOCH, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _OF_DAY.sub("⟨time⟩", text)

@@ -166,12 +166,17 @@ def test_names_of_its_folders() -> None:
         [f"wandb/offline-{each}/run-{each[-8:]}.wandb", f"wandb/{each}/files/{each[-8:]}_model.json"]
         for each in folders
     ]
-    masks = Masks(1_795_704_610.0)
-    one, other = common_names([(each, masks) for each in paths])
+    paths = [[*each, f"digits/{folder[-8:]}/last.ckpt"] for each, folder in zip(paths, folders, strict=True)]
+    masks = [Masks(1_795_704_610.0).with_files(drawn_names(each), dict) for each in paths]
+    one, other = common_names([*zip(paths, masks, strict=True)])
     assert (
         {*one.values()}
         == {*other.values()}
-        == {"wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb", "wandb/run-⟨date⟩-⟨name⟩/files/⟨name⟩_model.json"}
+        == {
+            "wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb",
+            "wandb/run-⟨date⟩-⟨name⟩/files/⟨name⟩_model.json",
+            "digits/⟨name⟩/last.ckpt",
+        }
     )
     assert drawn_names(paths[0]) == {"unpoennc"}
 
@@ -183,6 +188,10 @@ def test_names_of_its_folders() -> None:
         ("wandb: train/time ▁▁", True),
         ("wandb:       loss █▃▁", False),
         ("epoch_time █▃▁", False),
+        ("Epoch 1 29/29 v_num: ff1b", True),
+        ("Epoch 1: 29/29 [v_num=8vuk]", True),
+        ("Epoch 1: 29/29 [v_num=12]", False),
+        ("Epoch 1 29/29 v_num: 0.25", False),
     ],
 )
 def test_curves_of_measurements(line: str, masked: bool) -> None:
