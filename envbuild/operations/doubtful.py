@@ -1,11 +1,12 @@
 """Experiments on what was left out as a measurement by its name or unit: a value that repeats exactly is none.
 
 A name is a guess: ``half-life 3.5123 s`` may be a time that the program took, or what it computed. So where runs are
-equal but for such numbers, and the words leave a doubt, the program runs twice with a fixed clock, which begins days
-later in the second one: a number that differs with the real clock and is the same then is measured. If some are not,
-it runs with all fixed but the clock: the system's entropy, addresses, the order of tasks. What a clock measures is
-another number in each of them; one that differed before, has four digits or more and is the same in all is a result,
-and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the cause.
+equal but for such numbers, and the words leave a doubt, the program runs three times with a fixed clock, which begins
+days later in the second one and goes faster in the third: a number in a printed line that follows it exactly is
+measured. If some do not, it runs with all fixed but the clock: the system's entropy, addresses, the order of tasks.
+What a clock measures is another number in each of them; one that differed before, has four digits or more and is the
+same in all is a result, and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the
+cause.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.clockwork import settings
+from envbuild.verification.clockwork import Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, short
 from envbuild.verification.printed import PROFILE, rows
+from envbuild.verification.tokens import number_of
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
-    from envbuild.verification.clockwork import Setting
+    from envbuild.verification.clockwork import Setting, When
     from envbuild.verification.doubtful import Number
     from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import Row
@@ -229,30 +232,54 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
 
 
 def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> frozenset[Place]:
-    """Return the places that are the same in two runs with a fixed clock, and otherwise than with the real one.
+    """Return the places in printed lines that follow a fixed clock exactly: when it begins days later, and goes faster.
 
-    What is drawn, or left to luck, differs in them too; so does what depends on the date, since the clock of the second
-    one begins days later.
+    What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
+    how much is done in a time. Of files nothing but digests of what was left out is known.
     """
+    places = [place for place in doubts.places if place[0] in STREAMS]
     left = _Left(session=laboratory.session)
+    clocks: list[When] = []
 
-    def look(found: Repeated, ran: Ran, _: Setting | None) -> None:
+    def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
         left.take(ran, _printed(found))
+        clocks.extend([clock] if clock is not None else [])
 
-    now, later, *_ = settings(int(time.time()))
-    for clock, purpose in ((now, "the clock fixed"), (later, "the clock fixed, later")):
-        before = len(left.runs)
+    now, later, faster, _ = settings(int(time.time()))
+    known = ((now, "the clock fixed"), (later, "the clock fixed, later"), (faster, "the clock fixed, faster"))
+    for clock, purpose in known if places else ():
         laboratory.observed(1, purpose, clock, look)
-        if len(left.runs) == before or not left.runs[-1].ended_well:
+        if len(left.runs) != len(clocks) or not clocks or clocks[-1] != clock or not left.runs[-1].ended_well:
             return frozenset()
-    one, other = left.values(0, short=True), left.values(1, short=True)
+        places = [place for place in places if _same_lines(left, doubts.left, place[0])]
+        if not places:
+            return frozenset()
+    values = [left.values(at, short=True) for at in range(len(clocks))]
+    span = _span(doubts.left.runs[0].record)
     return frozenset(
         place
-        for place in doubts.places
-        if place in one
-        and one[place] == other.get(place)
-        and all(one[place] != known.get(place) for known in doubts.known)
+        for place in places
+        if all(place in each for each in values)
+        and _follows([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
     )
+
+
+def _same_lines(left: _Left, before: _Left, stream: str) -> bool:
+    """Whether the last run printed the same lines but for what is masked."""
+    mine, theirs = left.streams[-1].get(stream, []), before.streams[0].get(stream, [])
+    return [row.masked.text for row in mine] == [row.masked.text for row in theirs]
+
+
+def _follows(values: Sequence[tuple[When, str]]) -> bool:
+    """Whether numbers are a duration or a rate by the clock of each run; dates and times of day are not looked at."""
+    if not all(text.replace(",", "").replace(".", "", 1).isdecimal() for _, text in values):
+        return False
+    return kind_of_numbers([(when, number_of(text.replace(",", ""))) for when, text in values]) in ("duration", "rate")
+
+
+def _span(record: Record) -> Span:
+    start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
+    return Span(start, start + (record.duration or 0.0))
 
 
 def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> Refuted | None:

@@ -70,6 +70,7 @@ _BARE = frozenset(("time", "times", "duration", "durations", "seconds", "secs", 
 """Words of quantities that data have too."""
 _UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
 _RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
+_OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _WORDS = 3
 _LINE = re.compile(r"line \d+$")
 _AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
@@ -133,9 +134,12 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
         number: it.
         named: a column, or what printed the line, says that it is a measurement; the line need not.
     """
-    words = _words_of(_CLAUSES.split(number.before)[-1])[-_WORDS:]
+    said = _words_of(_CLAUSES.split(number.before)[-1])
     if not number.is_plain:
-        words = [word for word in words if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
+        said = [word for word in said if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
+    words = ([word for word in said if word not in _NEUTRAL] or said)[-_WORDS:]
+    if number.is_plain and words and (words[-1] == "at" or _is_amount(words[-1]) or _of_what(number.behind)):
+        return True
     if words and not (number.is_plain and _BARE.issuperset(words)):
         return _of_result(words, number.before)
     if named or not number.is_plain or (not words and _RATE.match(number.behind) is not None):
@@ -145,6 +149,21 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
     if around and not _BARE.issuperset(around):
         return not all(map(_is_known, around))
     return not any(word in _STEPS or word in _DONE for word in _words_of(number.before))
+
+
+def _is_amount(word: str) -> bool:
+    """Whether a word may be before an amount of something: ``sampled 3.5123 s``, of speech say."""
+    return (
+        word in _DONE
+        and (word.endswith("ed") or word in ("built", "ran", "read", "wrote", "written"))
+        and (word not in ("completed", "finished"))
+    )
+
+
+def _of_what(behind: str) -> bool:
+    """Whether what is behind a number says of what it is an amount: ``seconds of audio``."""
+    found = _OF.match(_UNIT.sub("", behind, count=1))
+    return found is not None and not _is_known(found[1].lower())
 
 
 def _of_result(words: list[str], before: str) -> bool:

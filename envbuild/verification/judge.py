@@ -705,12 +705,20 @@ def _metrics(record: Record) -> dict[str, Any]:
     found = {
         name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None
     }
-    below = [name for name in found if "/" in name and record.metric_sources.get(name, "") not in _NO_FOLDERS]
-    names = numbered_names(below, masks_of(record)) if any(map(_NUMBERED.search, below)) else {}
-    others = found.keys() - names.keys()
-    if len({*names.values(), *others}) < len(found):
+    folders = {name: _folder(name, record.metric_sources.get(name, "")) for name in found}
+    below = sorted({each for each in folders.values() if _NUMBERED.search(each) is not None})
+    masked = numbered_names(below, masks_of(record)) if below else {}
+    names = {name: f"{masked[each]}{name[len(each) :]}" for name, each in folders.items() if each in masked}
+    if len({*names.values(), *(found.keys() - names.keys())}) < len(found):
         return found
     return {names.get(name, name): points for name, points in found.items()}
+
+
+def _folder(name: str, source: str) -> str:
+    """Return the end of the folder of an event file that a metric's name begins with; empty if it does not."""
+    parts = source.split("/") if source not in _NO_FOLDERS else []
+    ends = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next((end for end in ends if name.startswith(f"{end}/")), "")
 
 
 def _may_lack(record: Record) -> bool:

@@ -66,6 +66,7 @@ _GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
 """Names of files that are looked for in texts."""
+_SHORT_NAME, _HEX = 8, re.compile(r"[0-9a-f]+")
 _REST = 8
 """Characters of a row behind a shorter one that was written over it, from which they count."""
 _ROWS = 64
@@ -272,7 +273,13 @@ def _without_row(line: str, kinds: set[str]) -> str:
 
 def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
     names = sorted(drawn, key=lambda name: (-len(name), name))[:_DRAWN]  # a whole UUID before its parts
-    return re.compile("|".join(map(re.escape, names))) if names else None
+    return re.compile("|".join(map(_whole, names))) if names else None
+
+
+def _whole(name: str) -> str:
+    """Return the pattern of a name; a short one is no part of another word or number."""
+    text = re.escape(name)
+    return rf"(?<![0-9A-Za-z.]){text}(?![0-9A-Za-z])" if len(name) == _SHORT_NAME and not _HEX.fullmatch(name) else text
 
 
 def _is_row(found: re.Match[str]) -> bool:
@@ -437,10 +444,9 @@ _TABLE = (
     _rule(
         "names",
         "name",
-        "id uuid run session experiment trial job /",
-        r"(?P<keep>/|\b(?:[a-z]+[_-])*(?:id|uuid)['\"]?\s*[:=]\s*['\"]?"
-        r"|\b(?:run|session|experiment|trial|job)\b(?:[ :=(#]+(?!md5|hash|digest|checksum|fingerprint)[\w.-]+){0,2}"
-        r"[ :=(#]+)"
+        "run session experiment trial job",
+        r"(?P<keep>\b(?:run|session|experiment|trial|job)_(?:id|uuid)['\"]?\s*[:=]\s*['\"]?|\bmlruns/[\w-]+/"
+        r"|\brun (?:[a-z]+-[a-z]+-\d{1,4} )?\(?)"
         r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
     ),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
@@ -448,7 +454,12 @@ _TABLE = (
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
     # The end of a run's identity, in Lightning's progress bars: of one that is counted it is the whole number.
-    _rule("names", "name", "v_num", r"(?P<keep>\bv_num(?:: |=))[0-9a-z]{4}(?![0-9a-z.])"),
+    _rule(
+        "names",
+        "name",
+        "v_num",
+        r"(?P<keep>\bit/s,? v_num(?:: |=)|\bv_num(?:: |=)(?=\d*[a-z]))[0-9a-z]{4}(?![0-9a-z.])",
+    ),
     # Names that Python and loky give processes and threads: which of them did a part is luck.
     _rule(
         "names",

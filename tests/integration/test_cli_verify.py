@@ -365,9 +365,13 @@ print(f"half-life {time.perf_counter() - began:.9f} s")
 
 FALLING = """\
 import os, sys, time
-height = 10 + int.from_bytes(os.urandom(2), "big") / 2**14
+height = 10 + int.from_bytes(os.urandom(2), "big") / 2**16
 if sys.argv[1:] == ["by-date"]:
     height = 10 + time.time_ns() % 10**6 / 1e6
+if sys.argv[1:] == ["by-limit"]:
+    height, began = 10, time.perf_counter()
+    while time.perf_counter() - began < 0.2:
+        height += (11 - height) / 1e6
 print("order | period")
 print(f"| order 3 | {height / 3:.6f} s |")
 print(f"The ball hits the ground after {(2 * height / 9.81) ** 0.5:.6f} s")
@@ -383,10 +387,11 @@ def test_seconds_of_a_simulation_count(project: Project) -> None:
     assert "proven: runs are equal when the system's entropy is fixed  (t.py:2)\n" in done.out
 
 
-def test_seconds_that_follow_no_clock_are_quoted(project: Project) -> None:
-    """What depends on the date is no measurement, and no experiment fixes it: the proof says what it does not know."""
+@pytest.mark.parametrize("kind", ["by-date", "by-limit"])
+def test_seconds_that_follow_no_clock_are_quoted(project: Project, kind: str) -> None:
+    """What depends on the date, or on how much is done in a time, is none, and nothing fixes it: the proof says so."""
     project.write("t.py", FALLING)
-    done = project.must("verify", "-n", "2", "t.py", "by-date")
+    done = project.must("verify", "-n", "2", "t.py", kind)
     assert "not decided, left out by its name or unit alone: standard output, line 2: | order 3 | 3." in done.out
 
 

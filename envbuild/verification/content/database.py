@@ -26,6 +26,9 @@ _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
 _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
 """In a column's default: the database itself writes the time there."""
+_ENDS = frozenset(("source_id", "destination_id"))
+_INPUTS = _ENDS | {"input_uuid", "source_type", "destination_type"}
+"""MLflow's table of what a run had and made, whose ends are runs, among others (``SqlInput``)."""
 _TABLE = re.compile(r"(?i)CREATE TABLE [^(]*\(")
 _COMMENT = re.compile(r"--|/\*")
 _PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|[(),]""")
@@ -138,6 +141,7 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
     found = connection.execute(f'SELECT {number}, * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
     names = [str(column[0]) for column in found.description[1:]]
     expected = 1
+    ends = _ENDS if {*names} >= _INPUTS else frozenset()
     timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
     for at, *row in found:
         if at != expected and number != "NULL":
@@ -145,7 +149,9 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
         expected = at + 1 if isinstance(at, int) else 1
         for name, value in zip(names, row, strict=True):
             where = f"{path}.{name}"
-            if isinstance(value, str):
+            if isinstance(value, str) and name in ends and values.is_drawn(value):
+                out.leave_out(where, value, "identity")
+            elif isinstance(value, str):
                 values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")

@@ -18,6 +18,10 @@ _VERSION = b"brain.Event:"
 """In the first record of such a file."""
 _WALL_TIME = b"\x09"
 """The key of the first field of an event."""
+_WITHOUT_VERSION, _FRAME = 8 << 20, 16
+"""Bytes of the largest file without a version that is looked through, and of a record without its data."""
+_BILLION = 10**9
+"""Seconds since 1970, of September 2001."""
 _STRING = 7
 """TensorFlow's type of texts."""
 _KINDS = {4: "image", 5: "histogram", 6: "sound", 8: "tensor"}
@@ -28,8 +32,33 @@ _SIMPLE, _TENSOR, _TEXT, _TYPE, _TAG = 2, 8, 8, 1, 1
 
 def is_event_file(data: bytes) -> bool:
     """Whether data begin as an event file does: with the version of the format, or, as CatBoost's, with an event."""
-    return _VERSION in data[12:64] or (
-        data[12:13] == _WALL_TIME and crc32c(data[:8]) == int.from_bytes(data[8:12], "little")
+    if _VERSION in data[12:64]:
+        return True
+    head = data[12:13] == _WALL_TIME and crc32c(data[:8]) == int.from_bytes(data[8:12], "little")
+    return head and len(data) <= _WITHOUT_VERSION and _are_events(data)
+
+
+def _are_events(data: bytes) -> bool:
+    """Whether data are whole records of times and single numbers, and nothing else: other messages may begin so too."""
+    found = [*records(io.BytesIO(data), FILE, FILE)]
+    try:
+        return sum(len(each or b"") + _FRAME for each in found) == len(data) and all(_is_event(e or b"") for e in found)
+    except (ValueError, IndexError, struct.error):
+        return False
+
+
+def _is_event(event: bytes) -> bool:
+    fields = [*fields_of(event)]
+    moments = [value for number, value in fields if number == 1 and isinstance(value, bytes) and len(value) == 8]
+    values = [value for number, value in fields if number == 5 and isinstance(value, bytes)]
+    parts = [part for value in values for part in fields_of(value)]
+    numbers = [number_in(dict(fields_of(value))) for part, value in parts if part == 1 and isinstance(value, bytes)]
+    known = len(moments) == 1 and {number for number, _ in fields} <= {1, 2, 5} and all(part == 1 for part, _ in parts)
+    return (
+        known
+        and _BILLION <= struct.unpack("<d", moments[0])[0] < 4 * _BILLION
+        and bool(numbers)
+        and None not in numbers
     )
 
 

@@ -46,7 +46,7 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     for path in paths:
         found.update(each[0] for each in _UUID.finditer(path))
         found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
-        found.update(each[1] for each in _RUN_OF_WANDB.finditer(path))
+        found.update(each[1] for each in _RUN_OF_WANDB.finditer(path) if not each[1].isdecimal())
     return frozenset(found)
 
 

@@ -100,7 +100,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     kind = kind_of(key) if key else None
     if key in _MEMINFO and _KILOBYTES.fullmatch(value):
         kind = "memory"
-    if (key.lower() in _RUN or key.lower().endswith(("id", "uuid"))) and _DRAWN.fullmatch(value):
+    if key.lower() in _RUN and is_drawn(value):
         out.leave_out(path, value, "identity")
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
@@ -116,6 +116,11 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
             out.add(path, _MARK)
         for at, line in enumerate(value.split("\n")):
             out.text(f"{path}:{at + 1}" if at else path, line)
+
+
+def is_drawn(value: str) -> bool:
+    """Whether a text is a UUID without dashes."""
+    return _DRAWN.fullmatch(value) is not None
 
 
 def names_moment(key: str) -> bool:

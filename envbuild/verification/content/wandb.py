@@ -28,7 +28,7 @@ _OF_ITSELF = frozenset((1, 4, 7, 11, 13, 16, 19, 20, 21, 22, 23, 24, 26, 27, 100
 """Fields of a ``Record``: numbers, output, statistics, telemetry, ends, versions, the environment, requests."""
 _OF_RUN = {3: "project", 6: "group", 7: "job type", 8: "name", 9: "notes", 10: "tag", 12: "sweep"}
 _OF_ARTIFACT = {4: "type", 5: "name", 6: "digest", 7: "description", 8: "metadata", 11: "alias", 19: "tag"}
-_ARTIFACT_NAME, _DIGEST, _BY_USER, _MANIFEST, _ENTRY = 5, 6, 9, 12, 4
+_ARTIFACT_TYPE, _ARTIFACT_NAME, _DIGEST, _BY_USER, _MANIFEST, _ENTRY = 4, 5, 6, 9, 12, 4
 _OF_ENTRY = {1: "path", 2: "digest", 3: "reference", 4: "size"}
 _OF_USED = {2: "type", 3: "name"}
 _OF_ALERT = {1: "title", 2: "text", 3: "level"}
@@ -155,7 +155,9 @@ class _Run:
     def _name(self, what: str, value: bytes, known: dict[int, str]) -> None:
         """Note texts of a message under the names of its fields; of several messages of a run the last."""
         found = [(known[part], each) for part, each in fields_of(value) if part in known]
-        self.names[what] = [f"{name}: {_shown(each)}" for name, each in found]
+        new = {name for name, _ in found}
+        kept = [text for text in self.names.get(what, ()) if text.partition(":")[0] not in new]
+        self.names[what] = [*kept, *(f"{name}: {_shown(each)}" for name, each in found)]
 
     def _artifact(self, what: str, value: bytes) -> None:
         """Note an artifact by its files, as far as they are known: its digest is of their names, also drawn ones."""
@@ -166,7 +168,9 @@ class _Run:
             for number, entry in fields_of(manifest)
             if number == _ENTRY and isinstance(entry, bytes)
         ]
-        drawn = {_ARTIFACT_NAME} if (_BY_USER, 1) not in fields_of(value) else set()  # the library's, of a table
+        fields = [*fields_of(value)]
+        of_table = (_BY_USER, 1) not in fields and (_ARTIFACT_TYPE, b"run_table") in fields
+        drawn = {_ARTIFACT_NAME} if of_table else set()
         left = drawn | ({_DIGEST} if entries else set())
         known = {part: name for part, name in _OF_ARTIFACT.items() if part not in left}
         self._name(what, value, known)

@@ -62,6 +62,14 @@ def in_line(line: str, *, named: bool = False) -> bool:
         "x = 0.5, time = 12.345 s",
         "impact at x = 3.5, 12.345 s",
         "valve 12.345 samples/s",
+        "makespan of all jobs 3512.4 s",
+        "makespan for the whole pipeline 3512.4 s",
+        "decay in the model 3.5123 s",
+        "last job done at 3512.4 s",
+        "fitted tau in the model 3.5123 s",
+        "wrote 3.5123 seconds of audio to out.wav",
+        "generated 3.5123 seconds of speech",
+        "sampled 3.5123 s",
     ],
 )
 def test_words_of_results(line: str) -> None:

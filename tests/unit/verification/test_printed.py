@@ -505,9 +505,9 @@ def test_the_host_names_of_a_verification_are_one() -> None:
     "text",
     [
         "run capable-auk-759 {} rmse 0.5",
-        "Run rare-shrimp-132 ({}) finished",
+        "run rare-shrimp-132 ({}) finished",
         "run_id: {}",
-        '"source_id": "{}"',
+        '"experiment_id": "{}"',
         "artifact_uri: /w/mlruns/1/{}/artifacts",
     ],
 )
@@ -518,9 +518,24 @@ def test_a_uuid_without_dashes_is_a_name_where_names_are(text: str) -> None:
         assert not MASKS.mask(text.format(digest)).kinds
 
 
-@pytest.mark.parametrize("text", ["weights md5 {}", "run md5 {}", "run 3: md5 of weights {}", "md5: {}", "token {}"])
-def test_a_digest_is_no_name(text: str) -> None:
-    """Even if it looks like a UUID, which one in 64 does."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        "weights md5 {}",
+        "run md5 {}",
+        "run 3: md5 of weights {}",
+        "md5: {}",
+        "token {}",
+        "nearest doc_id: {}",
+        "best id: {}",
+        "run result is {}",
+        "trial winner {}",
+        "worst image: val/{}.jpg",
+        "val/{} 0.9",
+    ],
+)
+def test_a_digest_or_a_sample_is_no_name(text: str) -> None:
+    """Even if it looks like a UUID, which one in 64 digests does, and names of samples in data sets do."""
     assert not MASKS.mask(text.format("8079f6803f0f4a4791359be26ad94007")).kinds
 
 

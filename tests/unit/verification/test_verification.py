@@ -266,13 +266,17 @@ def test_metrics_in_folders_that_are_called_by_the_time() -> None:
     """As ``add_hparams`` calls them; of several in their order. A name of a line counts as it is."""
     start = datetime.fromisoformat(record().start.replace("Z", "+00:00")).timestamp()
 
-    def found(shift: float, values: tuple[float, ...], source: str = "runs") -> Ran:
-        metrics = {f"{start + shift + at:.4f}/acc": ((1, value),) for at, value in enumerate(values)}
-        return ran(output(), metrics=metrics, metric_sources=dict.fromkeys(metrics, source))
+    def found(shift: float, values: tuple[float, ...], source: str = "", tag: str = "acc") -> Ran:
+        folders = {f"{start + shift + at:.4f}": value for at, value in enumerate(values)}
+        metrics = {f"{folder}/{tag}": ((1, value),) for folder, value in folders.items()}
+        sources = {f"{folder}/{tag}": source or f"runs/{folder}" for folder in folders}
+        return ran(output(), metrics=metrics, metric_sources=sources)
 
     assert judge([found(1, (0.5, 0.6)), found(3.5, (0.5, 0.6))], 2).outcome == "identical"
     assert judge([found(1, (0.5, 0.6)), found(3.5, (0.6, 0.5))], 2).outcome == "different"
     assert judge([found(1, (0.5,)), found(3.5, (0.5, 0.5))], 2).outcome == "different"
+    tags = ("best_2f4a8b9c1d20", "best_3f4a8b9c1d20")
+    assert judge([found(1, (0.5,), tag=tag) for tag in tags], 2).outcome == "different"
     assert judge([found(1, (0.5,), "standard output"), found(2, (0.5,), "standard output")], 2).outcome == "different"
 
 

