@@ -17,7 +17,7 @@ from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.compare_printed import only_order_differs
 from envbuild.record.model import Record
 from envbuild.record.printed import STREAMS
-from envbuild.record.processes import ProcessRecord
+from envbuild.record.processes import ProcessRecord, SwitchRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
 from envbuild.verification.lines import TextDifference, difference_of, short
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments, of_programs
@@ -122,7 +122,11 @@ def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_processes(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the hook found in the processes."""
-    sentence: set[str] = set()
+    fewer = [
+        {_changed(switch) for process in record.processes for switch in process.switches if _has_fewer_threads(switch)}
+        for record in (evidence.a, evidence.b)
+    ]
+    sentence = fewer[0] & fewer[1]  # workers of PyTorch's DataLoader have one thread in each run: no cause
     for process in (*evidence.a.processes, *evidence.b.processes):
         for cause in _of_process(process, controlled=evidence.a.options.controls):
             if cause.what not in sentence:
@@ -141,11 +145,20 @@ def _of_process(process: ProcessRecord, *, controlled: bool) -> Iterator[Finding
                 area="switches", weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN"
             )
         elif switch.at_exit is not UNSET and "seed" not in name:
-            what = f"the program changed {name}: {wanted} at the start, {switch.at_exit} at the end"
-            yield Finding(area="switches", weight=75, what=what, attempt=leave)
+            yield Finding(area="switches", weight=75, what=_changed(switch), attempt=leave)
     for name, value in process.environment_changed.items() if controlled else ():
         shown = "removed it" if value is None else f"set it to {value}"
         yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+
+
+def _changed(switch: SwitchRecord) -> str:
+    return f"the program changed {switch.name}: {switch.wanted} at the start, {switch.at_exit} at the end"
+
+
+def _has_fewer_threads(switch: SwitchRecord) -> bool:
+    """Whether a process had fewer threads at its end than it may have."""
+    end, wanted = switch.at_exit, switch.wanted
+    return "threads" in switch.name and type(end) is int and type(wanted) is int and 0 < end < wanted
 
 
 def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:

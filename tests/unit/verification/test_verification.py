@@ -602,6 +602,19 @@ def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) ->
     assert whats(evidence(**both)) == [what]
 
 
+def test_fewer_threads_in_both_runs_are_no_cause() -> None:
+    """Workers of PyTorch's DataLoader have one; in one run alone, or more of them than may be, they are a cause."""
+
+    def found(at_exit: int) -> dict[str, Any]:
+        switch = {"name": "torch.set_num_threads", "wanted": 2, "found": 2, "ok": True, "at_exit": at_exit}
+        return {"processes": (process(switches=[switch]),)}
+
+    assert whats(evidence(a=record(**found(1)), b=record(**found(1)))) == []
+    what = "the program changed torch.set_num_threads: 2 at the start, {} at the end"
+    assert what.format(1) in whats(evidence(a=record(**found(1)), b=record()))
+    assert what.format(8) in whats(evidence(a=record(**found(8)), b=record(**found(8))))
+
+
 def test_without_controls_missing_variables_are_not_the_programs_doing() -> None:
     """The gate unsets what controls are made of; that is one cause, not ten."""
     off = {
