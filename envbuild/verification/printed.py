@@ -526,6 +526,15 @@ _TABLE = (
     _rule(
         "rates", "rate", "/", rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs) / (?:it|iter|iteration|step|img|image|sample)\b"
     ),
+    # gensim's, also in the models that it saves: words by themselves may be spoken.
+    _rule("rates", "rate", "effective", rf"{_FREE}{_NUMBER} effective words/s\b"),
+    _rule(
+        "rates",
+        "rate",
+        "words/s",
+        rf"(?P<keep>% (?:examples|words), ){_NUMBER} words/s(?:, in_qsize -?\d+, out_qsize -?\d+)?",
+        sure=True,
+    ),
     _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(

@@ -24,6 +24,7 @@ from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, re
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
+from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.pickles import read_pickles
@@ -163,6 +164,8 @@ def _kind(data: bytes) -> str:
         return "transactions"
     if is_log_of_wandb(data):
         return "log"
+    if is_fingerprint(data):
+        return "fingerprint"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -204,6 +207,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_transactions(out, path, data, nested)
     elif kind == "log":
         read_log(out, path, data, nested)
+    elif kind == "fingerprint":
+        read_fingerprint(out, path, data)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

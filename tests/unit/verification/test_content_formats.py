@@ -420,3 +420,22 @@ def test_event_files_without_a_version() -> None:
     assert read(one[:8] + b"\0\0\0\0" + one[12:], MASKS) is None
     assert read(one + b"junk", MASKS) is None
     assert read(events(0.5, 0.5), MASKS) is None  # scores of a message of another kind
+
+
+FINGERPRINT = (
+    bytes.fromhex(
+        "08ab90c6aed395aeb8aa0110d4fbe7ecb79eb1e55518fad5b4c0b1d8e1e49f0120c6cad6c4affc9589b90128e5b7b98d84b8f382b901"
+        "32020804"
+    )
+    + b":'154926127477878583131234567890123456789"
+)
+"""What TensorFlow 2.21 writes beside a SavedModel."""
+
+
+def test_the_uuid_of_a_saved_model_does_not_count() -> None:
+    """Its hashes do; a message that is none counts by its bytes."""
+    assert compared(FINGERPRINT, FINGERPRINT.replace(b":'1549", b":'1550")).same
+    assert not compared(FINGERPRINT, FINGERPRINT.replace(b"\x08\xab", b"\x08\xac")).same
+    assert not compared(FINGERPRINT, FINGERPRINT.replace(b"2\x02\x08\x04", b"2\x02\x08\x05")).same
+    assert read(FINGERPRINT.replace(b":'1549", b":'a549"), MASKS) is None
+    assert read(FINGERPRINT + FINGERPRINT, MASKS) is None

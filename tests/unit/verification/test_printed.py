@@ -867,3 +867,18 @@ def test_lines_of_catboost_leave_no_guess() -> None:
     assert masked.text.split("\t") == [*line.split("\t")[:3], "total: ⟨time⟩", "remaining: ⟨time⟩"]
     assert not masked.guessed
     assert MASKS.mask("total: 54.3ms").guessed
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        ("training on 24 raw words (3 effective words) took 0.1s, 203 effective words/s",
+         "training on 24 raw words (3 effective words) took ⟨time⟩, ⟨rate⟩"),
+        ("EPOCH 1 - PROGRESS: at 12.50% examples, 8412 words/s, in_qsize 3, out_qsize 0",
+         "EPOCH 1 - PROGRESS: at 12.50% examples, ⟨rate⟩"),
+        ("she speaks 3.2 words/s", "she speaks 3.2 words/s"),
+    ],
+)  # fmt: skip
+def test_rates_of_gensim(line: str, masked: str) -> None:
+    """It notes them in its models; how fast somebody speaks is a result."""
+    assert MASKS.mask(line).text == masked
