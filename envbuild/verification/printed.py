@@ -179,10 +179,8 @@ class Masks:
         return other
 
     def without_names(self, path: str) -> str:
-        """Put a mark in the place of folders and files of a path that have a name which the run drew."""
-        if self._drawn is None:
-            return path
-        return "/".join("⟨name⟩" if self._drawn.fullmatch(part) else part for part in path.split("/"))
+        """Put a mark in the place of what the run drew in the names of a path's folders and files."""
+        return path if self._drawn is None else self._drawn.sub("⟨name⟩", path)
 
     @property
     def draws(self) -> bool:

@@ -48,6 +48,10 @@ class Number(float):
         return made
 
 
+_PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
+"""Packages and their versions, whose order has no meaning: Weights & Biases writes them as a folder lists them."""
+
+
 def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     """Read a text of any kind; raises ``UnreadableError`` if it is none."""
     if len(data) > _TEXT:
@@ -69,6 +73,8 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             for at, each in enumerate(parsed, 1):
                 _json(out, f"{path}[{at}]", each, nested)
             return
+    if _PINS.fullmatch(text) is not None:
+        text = "".join(sorted(text.splitlines(keepends=True)))
     if _MARKUP.match(text[:200]):
         text = _numbered(text)
     elif read_metrics(out, path, text) or _table(out, path, text):

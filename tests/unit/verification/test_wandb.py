@@ -171,7 +171,10 @@ def test_names_of_its_folders() -> None:
         [f"wandb/offline-{each}/run-{each[-8:]}.wandb", f"wandb/{each}/files/{each[-8:]}_model.json"]
         for each in folders
     ]
-    paths = [[*each, f"digits/{folder[-8:]}/last.ckpt"] for each, folder in zip(paths, folders, strict=True)]
+    paths = [
+        [*each, f"digits/{folder[-8:]}/last.ckpt", f"{folder[-8:]}_w.npy"]
+        for each, folder in zip(paths, folders, strict=True)
+    ]
     masks = [Masks(1_795_704_610.0).with_files(drawn_names(each), dict) for each in paths]
     one, other = common_names([*zip(paths, masks, strict=True)])
     assert (
@@ -181,6 +184,7 @@ def test_names_of_its_folders() -> None:
             "wandb/offline-run-⟨date⟩-⟨name⟩/run-⟨name⟩.wandb",
             "wandb/run-⟨date⟩-⟨name⟩/files/⟨name⟩_model.json",
             "digits/⟨name⟩/last.ckpt",
+            "⟨name⟩_w.npy",
         }
     )
     assert drawn_names(paths[0]) == {"unpoennc"}
@@ -212,3 +216,10 @@ def test_an_identity_is_no_part_of_a_word_or_number() -> None:
     assert masks.mask("loss of myresnet50 0.1").text == "loss of myresnet50 0.1"
     assert masks.mask("run unpoennc").text == "run ⟨name⟩"
     assert not drawn_names(["wandb/run-20261126_145010-00001234/x"])
+
+
+def test_packages_may_come_in_any_order() -> None:
+    """It writes them as folders list them; which they are counts, and so does the order of anything else."""
+    assert same(b"numpy==2.4.6\nzipp==4.1.2\n", b"zipp==4.1.2\nnumpy==2.4.6\n")
+    assert not same(b"numpy==2.4.6\nzipp==4.1.2\n", b"zipp==4.1.3\nnumpy==2.4.6\n")
+    assert not same(b"numpy==2.4.6\nzipp==4.1.2\nmodel 1\n", b"zipp==4.1.2\nnumpy==2.4.6\nmodel 1\n")
