@@ -49,7 +49,9 @@ class Number(float):
 
 
 _PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
-"""Packages and their versions, whose order has no meaning: Weights & Biases writes them as a folder lists them."""
+"""Packages and their versions."""
+_OF_WANDB = re.compile(r"(?m)^wandb==")
+"""Weights & Biases writes them, itself among them, as folders list them: the order has no meaning there."""
 
 
 def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
@@ -73,7 +75,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             for at, each in enumerate(parsed, 1):
                 _json(out, f"{path}[{at}]", each, nested)
             return
-    if _PINS.fullmatch(text) is not None:
+    if _OF_WANDB.search(text) is not None and _PINS.fullmatch(text) is not None:
         text = "".join(sorted(text.splitlines(keepends=True)))
     if _MARKUP.match(text[:200]):
         text = _numbered(text)

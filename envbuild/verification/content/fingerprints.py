@@ -1,4 +1,4 @@
-"""TensorFlow's ``fingerprint.pb`` beside a SavedModel: hashes of it, and a UUID that is drawn for each.
+"""TensorFlow's ``fingerprint.pb``, next to a SavedModel: hashes of the model, and a random UUID.
 
 Source: tensorflow/core/protobuf/fingerprint.proto (``FingerprintDef``).
 """

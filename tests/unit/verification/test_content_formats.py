@@ -429,7 +429,7 @@ FINGERPRINT = (
     )
     + b":'154926127477878583131234567890123456789"
 )
-"""What TensorFlow 2.21 writes beside a SavedModel."""
+"""The file that TensorFlow 2.21 writes next to a SavedModel."""
 
 
 def test_the_uuid_of_a_saved_model_does_not_count() -> None:

@@ -220,6 +220,7 @@ def test_an_identity_is_no_part_of_a_word_or_number() -> None:
 
 def test_packages_may_come_in_any_order() -> None:
     """It writes them as folders list them; which they are counts, and so does the order of anything else."""
-    assert same(b"numpy==2.4.6\nzipp==4.1.2\n", b"zipp==4.1.2\nnumpy==2.4.6\n")
-    assert not same(b"numpy==2.4.6\nzipp==4.1.2\n", b"zipp==4.1.3\nnumpy==2.4.6\n")
-    assert not same(b"numpy==2.4.6\nzipp==4.1.2\nmodel 1\n", b"zipp==4.1.2\nnumpy==2.4.6\nmodel 1\n")
+    assert same(b"wandb==0.30.0\nzipp==4.1.2\n", b"zipp==4.1.2\nwandb==0.30.0\n")
+    assert not same(b"wandb==0.30.0\nzipp==4.1.2\n", b"zipp==4.1.3\nwandb==0.30.0\n")
+    assert not same(b"wandb==0.30.0\nzipp==4.1.2\nmodel 1\n", b"zipp==4.1.2\nwandb==0.30.0\nmodel 1\n")
+    assert not same(b"tree==0.91\nlasso==0.87\n", b"lasso==0.87\ntree==0.91\n")
