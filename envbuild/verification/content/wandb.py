@@ -196,14 +196,16 @@ class _Run:
 
 
 def _update(table: dict[str, str], message: bytes, *, removes: bool = False) -> None:
-    """Put the items of a message into a table: keys, with dots between parts of nested ones, and values in JSON."""
+    """Put the items of a message into a table: keys, nested ones as lists, and values in JSON."""
     for number, item in fields_of(message):
         if number not in (_UPDATE, _REMOVE) or not isinstance(item, bytes) or (number == _REMOVE and not removes):
             continue
         found = [*fields_of(item)]
-        keys = [_text(value) for part, value in found if part in (_KEY, _NESTED_KEY) and isinstance(value, bytes)]
-        key = ".".join(each for each in keys if each)
-        if key.split(".")[0] == _LIBRARY:
+        keys = [
+            _text(value) for part, value in found if part in (_KEY, _NESTED_KEY) and value and isinstance(value, bytes)
+        ]
+        key = keys[0] if len(keys) == 1 else json.dumps(keys)
+        if keys and keys[0].partition(".")[0] == _LIBRARY:
             continue
         if number == _REMOVE:
             table.pop(key, None)

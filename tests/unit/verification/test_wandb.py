@@ -133,6 +133,9 @@ def test_a_key_of_several_parts_is_one() -> None:
     given = [message((5, message(*items({"lr": 0.1}, nested=nested)))) for nested in (False, True)]
     assert same(log(given[0]), log(given[1]))
     assert not same(log(given[0]), log(given[0], removed))
+    nested = (1, message((2, "a"), (2, "b"), (16, "1")))
+    dotted = ((1, message((1, "a.b"), (16, value))) for value in ("2", "3"))
+    assert not same(*(log(message((2, message(each, nested)))) for each in dotted))
 
 
 def test_a_damaged_log_counts_by_its_bytes() -> None:
