@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild.core.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.core.fs import read_foreign
 from envbuild.record import history
 
@@ -72,48 +72,55 @@ def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, S
     from envbuild.verification.files import masks_of
 
     theirs = {renamed.get(output.path, output.path): output for output in (*b.record.outputs, *b.record.outside)}
-    found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    found: tuple[dict[str, Content], dict[str, Content]] = ({}, {})
     masks = [cache(partial(masks_of, side.record)) for side in (a, b)]
     for mine in (*a.record.outputs, *a.record.outside):
         other = theirs.get(mine.path)
         if other is None or mine.sha256 == other.sha256 or (mine.canonical and other.canonical):
             continue
-        digests = [_canonical(side, output, of) for side, output, of in ((a, mine, masks[0]), (b, other, masks[1]))]
-        if all(digests):
-            found[0][mine.path], found[1][other.path] = digests
+        one, another = (_known(side, output, of) for side, output, of in ((a, mine, masks[0]), (b, other, masks[1])))
+        if one is not None and another is not None:
+            found[0][mine.path], found[1][other.path] = one, another
     return noted(a, found[0]), noted(b, found[1])
 
 
-def noted(side: Side, digests: dict[str, str]) -> Side:
+def noted(side: Side, contents: Mapping[str, Content]) -> Side:
     """Return a run whose record has the digests of contents, by path."""
-    return replace(side, record=note(side.record, digests.items()))
+    return replace(side, record=note(side.record, contents))
 
 
-def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
-    """Return a record with the digests of contents, by path."""
-    table = dict(digests)
+def note(record: Record, contents: Mapping[str, Content]) -> Record:
+    """Return a record with the digests of contents, by path, and with the files that count by them."""
+    from envbuild.verification.files import parts_of
+
+    if not contents:
+        return record
+    parts = parts_of(contents)
 
     def noted(outputs: Iterable[Output]) -> tuple[Output, ...]:
         return tuple(
-            msgspec.structs.replace(each, canonical=table[each.path]) if each.path in table else each
+            msgspec.structs.replace(
+                each,
+                canonical=contents[each.path].digest if each.path in contents else each.canonical,
+                part_of=parts.get(each.path, each.part_of),
+            )
             for each in outputs
         )
 
-    if not table:
-        return record
     return msgspec.structs.replace(record, outputs=noted(record.outputs), outside=noted(record.outside))
 
 
-def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
-    """Return the digest of a file's content; empty if it is not there any more, or of no format that is opened."""
+def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | None:
+    """Return a file's content; None if it is not there any more, or of no format that is opened."""
     from envbuild.runs.repeat import OUTPUTS, OUTSIDE
-    from envbuild.verification.content import read, read_noted
+    from envbuild.verification.content import Content, read, read_file, read_noted
     from envbuild.verification.content.canonical import FILE
+    from envbuild.verification.content.ocdbt import NAME
 
     if output.canonical:
-        return output.canonical
+        return Content(digest=output.canonical, entries=(), left_out={})
     if output.bare:
-        return read_noted(output.bare, output.notes, masks()).digest
+        return read_noted(output.bare, output.notes, masks())
     kept = history.run_folder(side.project, side.record.id)
     outside = output.path.startswith("/")
     for folder in (kept / OUTSIDE,) if outside else (kept / OUTPUTS, side.project):
@@ -121,7 +128,18 @@ def _canonical(side: Side, output: Output, masks: Callable[[], Masks]) -> str:
         if not file.parent.resolve().is_relative_to(folder.resolve()):
             continue
         data = read_foreign(file, FILE)
-        if data is not None and sha256_bytes(data) == output.sha256:
-            content = read(data, masks())
-            return content.digest if content is not None else ""
-    return ""
+        if data is None or sha256_bytes(data) != output.sha256:
+            continue
+        if file.name != NAME:
+            return read(data, masks())
+        content = read_file(file, masks())
+        return content if content is not None and _as_recorded(side.record, folder, output.path, content) else None
+    return None
+
+
+def _as_recorded(record: Record, folder: Path, path: str, content: Content) -> bool:
+    """Whether the files that count by another one's content are those that a run left."""
+    from envbuild.verification.files import parts_of
+
+    known = {output.path: output.sha256 for output in (*record.outputs, *record.outside)}
+    return all(known.get(part) == sha256_file(folder / part.lstrip("/")) for part in parts_of({path: content}))

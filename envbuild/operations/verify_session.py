@@ -82,7 +82,7 @@ class Session:
 
         for number, ran in self.ran.items():
             if ran.contents:
-                record = note(ran.record, ((path, content.digest) for path, content in ran.contents.items()))
+                record = note(ran.record, ran.contents)
                 history.save(self.plan.request.project, record)
                 self.ran[number] = replace(ran, record=record)
 

@@ -89,7 +89,10 @@ def attributes(record: Record) -> dict[str, str]:
 
 
 def _other_bytes(record: Record, earlier: Record) -> list[str]:
-    """Name the files whose digests differ."""
-    mine = {output.path: output.sha256 for output in (*record.outputs, *record.outside)}
-    theirs = {output.path: output.sha256 for output in (*earlier.outputs, *earlier.outside)}
-    return [path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, "")]
+    """Name the files whose digests differ, but for those that count by the content of another one, if both have it."""
+    mine, theirs = ({each.path: each for each in (*run.outputs, *run.outside)} for run in (record, earlier))
+    wholes = {path for path in mine.keys() & theirs.keys() if mine[path].canonical and theirs[path].canonical}
+    one, other = (
+        {path: each.sha256 for path, each in table.items() if each.part_of not in wholes} for table in (mine, theirs)
+    )
+    return [path for path in sorted({*one, *other}) if one.get(path, "") != other.get(path, "")]

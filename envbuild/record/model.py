@@ -182,6 +182,7 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
         bare: digest of the content without the notes; empty if there are none.
         canonical: digest of what the file holds without times of writing and measurements; only of a file whose bytes
             differed from those of a run that it was compared with, and whose format is opened (docs/how-to/verify.md).
+        part_of: path of the file whose ``canonical`` is the digest of this one's content too: a database's manifest.
         unread: why not, in a sentence; empty for files that are no saved model.
         mode: permission bits in octal; empty for links, and where they are not known.
         attributes: digest of its extended attributes of the namespace ``user``; empty if it has none.
@@ -198,6 +199,7 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
     notes: dict[str, str] = {}
     bare: str = ""
     canonical: str = ""
+    part_of: str = ""
     unread: str = ""
 
 

@@ -177,7 +177,8 @@ def state(
         outputs=tuple(
             _result(output, records)
             for output in first.outputs
-            if output.path not in ignored and output.sha256 is not None  # what nobody could read is in ``masked``
+            # What nobody could read is in ``masked``; a database's manifest stands for its other files.
+            if output.path not in ignored and output.sha256 is not None and not output.part_of
         ),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
         data=_data(first),
@@ -248,9 +249,19 @@ def loads(data: bytes, path: Path) -> Statement:
 
 
 def _result(output: Output, records: Sequence[Record]) -> Result:
-    """Describe a file; its bytes and its content only if they were equal in all runs."""
-    same = [each for record in records for each in record.outputs if each.path == output.path]
-    digests = {each.sha256 for each in same}
-    kinds = ({each.content for each in same}, {each.canonical for each in same})
-    content = next((each for kind in kinds if len(kind) == 1 for each in kind if each), "")
-    return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=content)
+    """Describe a file; its bytes and its content only if they were equal in all runs, perhaps under drawn names."""
+    alike = [_alike(output, record) for record in records]
+    contents = [each for each in (output.content, output.canonical) if each]
+    content = next((each for each in contents if all(each in (one.content, one.canonical) for one in alike)), "")
+    same = all(output.sha256 == one.sha256 for one in alike)
+    return Result(path=output.path, sha256=output.sha256 if same else None, content=content)
+
+
+def _alike(output: Output, record: Record) -> Output:
+    """Return the file of a run that has the path, else the bytes, else the content of another run's; else none's."""
+    files = record.outputs
+    found = next((each for each in files if each.path == output.path), None)
+    found = found or next((each for each in files if each.sha256 == output.sha256), None)
+    if found is None and output.canonical:
+        found = next((each for each in files if each.canonical == output.canonical), None)
+    return found or msgspec.structs.replace(output, sha256=None, content="", canonical="")

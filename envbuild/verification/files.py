@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Protocol
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.names import common_names, drawn_names, masked_path
+from envbuild.verification.content.ocdbt import may_be_parts
 from envbuild.verification.printed import Masks
 
 
@@ -42,8 +44,21 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
     return masks.with_files(drawn_names(paths), digests, record.duration or 0.0)
 
 
+def parts_of(contents: Mapping[str, Content]) -> Mapping[str, str]:
+    """Return the files that count by the content of another one, and that one's path for each."""
+    return {
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), part)): path
+        for path, content in contents.items()
+        for part in content.parts
+    }
+
+
+def _without(paths: Sequence[str], parts: frozenset[str]) -> Sequence[str]:
+    return [path for path in paths if path not in parts] if parts else paths
+
+
 class FileTable:
-    """The files of several runs under common names.
+    """The files of several runs under common names; those that count by the content of another one are not there.
 
     Args:
         runs: each with its record and the contents of the files that were opened.
@@ -54,8 +69,9 @@ class FileTable:
     def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]], *, outside: bool = False) -> None:
         self.runs = runs
         masks = [masks_of(run.record) for run in runs]
-        self._names = common_names(list(zip(compared, masks, strict=True)))
-        wanted = [{*paths} for paths in compared]
+        named = [_without(paths, may_be_parts(paths)) for paths in compared]
+        self._names = common_names(list(zip(named, masks, strict=True)))
+        wanted = [{*paths} - parts_of(run.contents).keys() for run, paths in zip(runs, compared, strict=True)]
         self._outputs: list[dict[str, Output]] = [
             {
                 names.get(each.path, each.path): each

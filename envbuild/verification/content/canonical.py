@@ -57,6 +57,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
             give the same; True for those that may be a result by their name.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
+        parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
     """
 
     digest: str
@@ -67,6 +68,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     scalars: str = ""
     others: str = ""
     count: int = 0
+    parts: frozenset[str] = frozenset()
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
 from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
@@ -27,6 +29,8 @@ from envbuild.verification.content.event_files import is_event_file, read_event_
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.ocdbt import NAME as MANIFEST
+from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
@@ -44,10 +48,13 @@ def read_file(path: Path, masks: Masks) -> Content | None:
     """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened.
 
     A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
+    A manifest of a database of TensorStore means the database, whose other files are its parts.
     """
     data = read_foreign(path, FILE)
     if data is None:
         return None
+    if path.name == MANIFEST and is_manifest(data):
+        return _of_manifest(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
@@ -65,6 +72,15 @@ def _of_log(data: bytes, database: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return out.result()
+
+
+def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        parts = read_manifest(out, path.parent, data, _nested(0))
+    except UnreadableError:
+        return None
+    return msgspec.structs.replace(out.result(), parts=parts)
 
 
 def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:
