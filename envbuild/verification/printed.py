@@ -512,6 +512,14 @@ _TABLE = (
     _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
     _rule("names", "name", "⟨date⟩", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
+    # tqdm's bar of what has no known end: ``train: 6it [00:05,  1.08it/s, loss=0.5]``.
+    _rule(
+        "times",
+        "time",
+        "/s s/",
+        rf"(?P<keep>(?:^|(?<=[\s:|]))\d+(?:\.\d+)?[kMGT]?\s?(?P<unit>[^\W\d]\w*) ?\[)\d{{1,4}}:\d\d(?::\d\d)?"
+        rf", +(?:{_NUMBER}|\?)(?:s/ ?(?P=unit)|[kMGT]? ?(?P=unit)/s)(?=[],])",
+    ),
     # Rates, before durations, which they contain.
     _rule("rates", "rate", "/s", rf"{_FREE}{_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
     _rule(

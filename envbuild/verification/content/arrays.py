@@ -45,6 +45,7 @@ class _Field:
         at, size: where its bytes are in a row.
         code: how ``struct`` reads them; empty for texts and bytes.
         unit: of a datetime, how many are a second; 0 for all else.
+        void: it has bytes of no type.
     """
 
     name: str
@@ -52,6 +53,7 @@ class _Field:
     size: int
     code: str = ""
     unit: float = 0
+    void: bool = False
 
 
 def is_safetensors(data: bytes) -> bool:
@@ -110,6 +112,8 @@ def read_npy(out: Canonical, path: str, data: bytes) -> None:
     if not width or rows * len(fields) > _CELLS or len(table) != rows * width:
         raise UnreadableError("an array of another size")
     for field in fields:
+        if not field.name and field.void:
+            continue  # bytes between fields, as NumPy writes them: whatever was in memory
         cells = [bytes(table[at + field.at : at + field.at + field.size]) for at in range(0, rows * width, width)]
         _column(out, below(path, field.name), field, cells)
 
@@ -165,5 +169,5 @@ def _fields(kinds: Sequence[Any]) -> Iterator[_Field]:
             code = (">" if order == ">" else "<") + _CODES[f"{letter}{size}"]
         elif length:
             code = (">" if order == ">" else "<") + "q"
-        yield _Field(str(name), at, size, code, length)
+        yield _Field(str(name), at, size, code, length, letter == "V")
         at += size

@@ -17,6 +17,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
+from envbuild.verification.content.padding import DTYPE, without_padding
 
 Nested = Callable[[Canonical, str, bytes], None]
 PICKLE = 32 << 20
@@ -126,7 +127,6 @@ def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) ->
 
 
 _ARRAY = "joblib.numpy_pickle NumpyArrayWrapper"
-_DTYPE = "numpy dtype"
 _SIZES = re.compile(r"[<>|=]?([biufcSVmMUO?])(\d{1,9})")
 
 
@@ -144,7 +144,7 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
     shape, dtype = wrapped["shape"], wrapped["dtype"]
     if not isinstance(shape, Node) or any(not isinstance(each, int) or each < 0 for each in shape.parts):
         raise ValueError("an array without a shape")
-    name = dtype.parts[1].parts[0] if dtype.parts[0].parts == [_DTYPE] else ""
+    name = dtype.parts[1].parts[0] if dtype.parts[0].parts == [DTYPE] else ""
     found = _SIZES.fullmatch(str(name))
     if found is None:
         raise ValueError(f"an array of {name}")
@@ -160,20 +160,31 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
         size *= extent
         if size > rest:
             raise ValueError("an array beyond the end")
-    return _Values(stream.read(size))
+    return _Values(without_padding(stream.read(size), dtype))
 
 
 def _keep_values(node: Any) -> None:
     """Mark the bytes of an array, or of one number of NumPy's."""
     match node:
         case Node(kind="object", parts=[Node(parts=[name]), _, Node(kind="state", parts=[Node() as state])]):
-            place = 4 if name in _ARRAYS else None
+            place, kind = (4, 2) if name in _ARRAYS else (None, None)
         case Node(kind="object", parts=[Node(parts=[name]), Node() as state]):
-            place = 0 if name in _BUFFERS else 1 if name in _SCALARS else None
+            place, kind = (0, 1) if name in _BUFFERS else (1, 0) if name in _SCALARS else (None, None)
         case _:
             return
-    if place is not None and len(state.parts) > place and isinstance(state.parts[place], bytes | bytearray):
-        state.parts[place] = _Values(state.parts[place])
+    if place is None or kind is None or len(state.parts) <= max(place, kind):
+        return
+    data = _latin(state.parts[place])
+    if isinstance(data, bytes | bytearray) and not isinstance(data, _Values):
+        state.parts[place] = _Values(without_padding(bytes(data), state.parts[kind]))
+
+
+def _latin(data: Any) -> Any:
+    """Return bytes as they are where they are written as a text: by protocols 0 to 2, which PyTorch uses."""
+    match data:
+        case Node(kind="object", parts=[Node(parts=["_codecs encode"]), Node(parts=[str(text), "latin1"])]):
+            return text.encode("latin1")
+    return data
 
 
 def _step(stack: list[Any], name: str, argument: Any) -> None:
@@ -374,7 +385,7 @@ def _are_floats(data: Any, dtype: Any) -> bool:
     """Whether bytes are floating-point numbers of at least zero, by NumPy's description of their type."""
     match dtype:
         case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
-            code = _FLOATS.get(text) if name == _DTYPE and isinstance(data, bytes | bytearray) else None
+            code = _FLOATS.get(text) if name == DTYPE and isinstance(data, bytes | bytearray) else None
         case _:
             return False
     if code is None or len(data) % struct.calcsize(code):
