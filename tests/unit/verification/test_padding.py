@@ -47,7 +47,7 @@ PACKED = {
         "d<{b#pr%>{9Ds|N0U127e+LBsG#)0!"
     ),
 }
-"""Two rows of {"left": int64, "value": float64, "part": {"x": uint8, "y": float32 at 4}, "more": int16 × 2} in 32 bytes:
+"""Rows of {"left": int64, "value": float64, "part": {"x": uint8, "y": float32 at 4}, "more": int16 × 2}, 32 bytes each:
 (3, 0.5, (7, 1.5), (1, 2)) and (4, 0.5, (7, 1.5), (1, 2)), as NumPy 2.4 and joblib 1.6 write them; what is between
 fields is 0xEE. The last one, in NumPy's own format, is a row of an int64, a float64 and eight bytes behind them.
 """
