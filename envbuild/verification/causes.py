@@ -7,6 +7,7 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from shlex import quote
 
@@ -127,14 +128,21 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
         for record in (evidence.a, evidence.b)
     ]
     sentence = fewer[0] & fewer[1]  # workers of PyTorch's DataLoader have one thread in each run: no cause
+    gpus = bool(evidence.a.gpus)
     for process in (*evidence.a.processes, *evidence.b.processes):
-        for cause in _of_process(process, controlled=evidence.a.options.controls):
+        for cause in _of_process(process, controlled=evidence.a.options.controls, gpus=gpus):
             if cause.what not in sentence:
                 sentence.add(cause.what)
                 yield cause
 
 
-def _of_process(process: ProcessRecord, *, controlled: bool) -> Iterator[Finding]:
+_WITHOUT_CHANCE = re.compile(r"precision|tf32|tensor_float_32")
+"""In the names of switches that change results, though to the same ones in each run."""
+_OF_GPUS = re.compile(r"cuda|cudnn")
+"""In the names of switches that nothing asks where there is no GPU."""
+
+
+def _of_process(process: ProcessRecord, *, controlled: bool, gpus: bool) -> Iterator[Finding]:
     """Yield switches that are not as they should be."""
     leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
     for switch in process.switches:
@@ -144,11 +152,15 @@ def _of_process(process: ProcessRecord, *, controlled: bool) -> Iterator[Finding
             yield Finding(
                 area="switches", weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN"
             )
-        elif switch.at_exit is not UNSET and "seed" not in name:
+        elif switch.at_exit is not UNSET and "seed" not in name and not _is_idle(name, gpus=gpus):
             yield Finding(area="switches", weight=75, what=_changed(switch), attempt=leave)
     for name, value in process.environment_changed.items() if controlled else ():
         shown = "removed it" if value is None else f"set it to {value}"
         yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+
+
+def _is_idle(name: str, *, gpus: bool) -> bool:
+    return _WITHOUT_CHANCE.search(name) is not None or (not gpus and _OF_GPUS.search(name) is not None)
 
 
 def _changed(switch: SwitchRecord) -> str:

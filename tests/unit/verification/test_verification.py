@@ -615,6 +615,23 @@ def test_fewer_threads_in_both_runs_are_no_cause() -> None:
     assert what.format(8) in whats(evidence(a=record(**found(8)), b=record(**found(8))))
 
 
+@pytest.mark.parametrize(
+    ("name", "gpus", "named"),
+    [
+        ("torch.backends.cudnn.deterministic", "", False),
+        ("torch.backends.cudnn.deterministic", "all", True),
+        ("torch.backends.cudnn.conv.fp32_precision", "all", False),
+        ("torch.use_deterministic_algorithms", "", True),
+    ],
+)
+def test_switches_that_nothing_asks_are_no_cause(name: str, gpus: str, named: bool) -> None:
+    """Those of GPUs where there is none, and those of precision, which give the same in each run."""
+    switch = {"name": name, "wanted": True, "found": True, "ok": True, "at_exit": False}
+    one, other = (record(processes=(process(switches=[switch]),), gpus=gpus) for _ in range(2))
+    found = [f"the program changed {name}: True at the start, False at the end"] if named else []
+    assert whats(evidence(a=one, b=other)) == found
+
+
 def test_without_controls_missing_variables_are_not_the_programs_doing() -> None:
     """The gate unsets what controls are made of; that is one cause, not ten."""
     off = {
