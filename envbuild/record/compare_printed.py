@@ -7,7 +7,7 @@ from typing import NamedTuple
 from envbuild.record.model import Record
 from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
 
-_ORDER = "order of the lines of {} (several processes printed)"
+_ORDER = "order of the lines of {} (several {} printed)"
 _BOUND = "lines of {} beyond those that a run's record has (envbuild verify compares all)"
 
 
@@ -58,13 +58,13 @@ def compare_printed(one: Record, other: Record) -> PrintedComparison:
         elif not equal:
             differing.append(stream)
         elif mine.sha256 != theirs.sha256:
-            left_out.append(_ORDER.format(name))
+            left_out.append(_ORDER.format(name, "processes" if several else "threads"))
     return PrintedComparison(tuple(differing), tuple(undecided), tuple(left_out))
 
 
 def _equal(one: Printed, other: Printed, *, several: bool) -> bool | None:
     """Whether two streams are equal; None if it is not known: behind the bound there may be times, or other lines."""
-    alike = one.unordered == other.unordered if several else one.sha256 == other.sha256
+    alike = one.unordered == other.unordered if several else one.digest == other.digest
     if one.rest_bytes or other.rest_bytes:
         return True if alike and (one.rest_bytes, one.rest) == (other.rest_bytes, other.rest) else None
     return alike

@@ -34,6 +34,8 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         lines: how many there were.
         sha256: digest of all lines, masked; empty if there are none.
         unordered: digest that does not depend on the order of the lines.
+        threads: digest that does not depend on where lines are that threads other than the first one logged; empty if
+            no line of a log names such a thread.
         masked: by kind, how many lines had something masked.
         rest_bytes: bytes behind the lines, of which ``rest`` is the SHA-256 as they came: a stream of very many lines
             is not masked to its end in a run by itself.
@@ -42,9 +44,15 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: int = 0
     sha256: str = ""
     unordered: str = ""
+    threads: str = ""
     masked: dict[str, int] = {}
     rest_bytes: int = 0
     rest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What equal streams of one process have in common: which thread comes first is no result."""
+        return self.threads or self.sha256
 
     @property
     def anything(self) -> bool:

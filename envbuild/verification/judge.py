@@ -632,22 +632,23 @@ class _Stream:
     def __init__(self, kind: Literal["stdout", "stderr"], runs: Sequence[Ran], *, several: bool) -> None:
         self.kind: ChannelKind = kind
         self._several = several
-        self._shuffled = several and len({self._of(run).sha256 for run in runs}) > 1
+        shuffled = len({self._of(run).sha256 for run in runs}) > len({str(self.value(run)) for run in runs})
+        self._shuffled = f"several {'processes' if several else 'threads'} printed" if shuffled else ""
 
     def value(self, run: Ran) -> Any:
         printed = self._of(run)
-        return printed.unordered if self._several else printed.sha256
+        return printed.unordered if self._several else printed.digest
 
     def compared(self, run: Ran) -> tuple[int, str]:
         printed = self._of(run)
         if not printed.lines:
             return 0, ""
-        order = ", which came in another order (several processes printed)" if self._shuffled else ""
+        order = f", which came in another order ({self._shuffled})" if self._shuffled else ""
         return printed.lines, f"{printed.phrase(_STREAMS[self.kind])}{order}"
 
     def masked(self, run: Ran) -> tuple[str, ...]:
         masked = self._of(run).masked
-        order = ("order, as several processes printed",) if self._shuffled else ()
+        order = (f"order, as {self._shuffled}",) if self._shuffled else ()
         return (*(f"{plural(count, 'line')} with {kind}" for kind, count in masked.items()), *order)
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:

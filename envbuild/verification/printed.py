@@ -532,6 +532,14 @@ _TABLE = (
     _rule(
         "rates", "rate", "/", rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs) / (?:it|iter|iteration|step|img|image|sample)\b"
     ),
+    # Orbax': what TensorStore wrote depends on which of its threads was first.
+    _rule(
+        "memory",
+        "memory",
+        "/raw throughput: ratio (raw/logical):",
+        rf"(?P<keep>/io/raw throughput: (?:⟨rate⟩|{_NUMBER} [kmgt]?ib/s) \(total gbytes: |\bratio \(raw/logical\): )"
+        rf"{_NUMBER}(?: [kmgt]?ib(?=\)))?(?: \({_NUMBER} [kmgt]?ib(?= / ))?",
+    ),
     # gensim's, also in the models that it saves: words by themselves may be spoken.
     _rule("rates", "rate", "effective", rf"{_FREE}{_NUMBER} effective words/s\b"),
     _rule(
@@ -687,6 +695,8 @@ _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 _STAMP = re.compile(r"\[?(?:\d[\d/.-]*[ T])?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: [AP]M)?\]?(?= )")
 """The time in front of a line of a log."""
+_OF_THREAD = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) ")
+"""The prefix of a line of absl's and glog's log, with the thread that logged it."""
 _RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
 _TIMED = r"\d+\.\d{3}"
 _REPORTS = (
@@ -788,7 +798,7 @@ class _Reports:
         """Return a line with its time where blanks say that it is that of the line before.
 
         rich leaves a time out that it would write twice (``_log_render.py``, ``omit_repeated_times``), which depends on
-        when the second ended.
+        when the second ended; it does not know what others print meanwhile.
         """
         if (found := _STAMP.match(line)) is not None:
             self._stamp = found[0]
@@ -796,8 +806,6 @@ class _Reports:
         width = len(self._stamp)
         if width and line.startswith(" " * (width + 1)) and line[width + 1 : width + 2] not in ("", " "):
             return f"{self._stamp}{line[width:]}"
-        if not line.startswith(" "):  # not the rest of a message either
-            self._stamp = ""
         return line
 
 
@@ -902,6 +910,8 @@ def _shown(row: str, covered: str) -> str:
 
 class _Sums(msgspec.Struct, kw_only=True):
     ordered: hashlib._Hash = msgspec.field(default_factory=hashlib.sha256)
+    first: hashlib._Hash | None = None
+    aside: int = 0
     unordered: int = 0
     lines: int = 0
     masked: Counter[str] = msgspec.field(default_factory=Counter)
@@ -921,6 +931,7 @@ class PrintedDigest:
         self._screen = _Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._rest = ""
+        self._thread = ""
         self._result: Printed | None = None
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -939,8 +950,8 @@ class PrintedDigest:
     def _finish(self) -> Printed:
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
-        for _, found in self._lines.finish():
-            self._count(found)
+        for text, found in self._lines.finish():
+            self._count(text, found)
         sums = self._sums
         if self._screen.dropped:
             sums.masked[BY_CLOCK] += self._screen.dropped
@@ -948,22 +959,31 @@ class PrintedDigest:
             lines=sums.lines,
             sha256=sums.ordered.hexdigest() if sums.lines else "",
             unordered=f"{sums.unordered:064x}" if sums.lines else "",
+            threads=f"{sums.first.hexdigest()}{sums.aside:064x}" if sums.first is not None else "",
             masked=dict(sorted(sums.masked.items())),
         )
 
     def _take(self, row: str) -> None:
-        for _, found in self._lines.take(_without_blanks(row)):
-            self._count(found)
+        for text, found in self._lines.take(_without_blanks(row)):
+            self._count(text, found)
 
-    def _count(self, found: Masked) -> None:
+    def _count(self, text: str, found: Masked) -> None:
         if found.left_out:
             self._sums.masked.update(found.kinds)
             return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
+        number = int.from_bytes(hashlib.sha256(data).digest(), "big")
+        thread = _OF_THREAD.match(text)
+        if thread is not None:
+            self._thread = self._thread or thread[1]
+        if thread is not None and thread[1] != self._thread:
+            if self._sums.first is None:
+                self._sums.first = self._sums.ordered.copy()
+            self._sums.aside = (self._sums.aside + number) % (1 << 256)
+        elif self._sums.first is not None:
+            self._sums.first.update(data)
         self._sums.ordered.update(data)
-        self._sums.unordered = (self._sums.unordered + int.from_bytes(hashlib.sha256(data).digest(), "big")) % (
-            1 << 256
-        )
+        self._sums.unordered = (self._sums.unordered + number) % (1 << 256)
         self._sums.lines += 1
         self._sums.masked.update(found.kinds)
 

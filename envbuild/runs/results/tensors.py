@@ -23,8 +23,11 @@ from envbuild.record.model import Output, Tensor
 from envbuild.record.processes import ForeignPackage
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".hdf5", ".keras")
-MIXED: Final = (".bin",)
-"""Suffixes that much else has too: read if the file begins like an archive."""
+MIXED: Final = {".bin": b"PK"} | dict.fromkeys(
+    (".nc", ".nc4", ".cdf", ".hdf", ".he5", ".h5ad", ".h5mu", ".loom", ".mat"),
+    b"\x89HDF\r\n\x1a\n",
+)
+"""Suffixes that much else has too: read if the file begins like this. NetCDF 4 and MATLAB's 7.3 are HDF5."""
 CHECKPOINTS: Final = {
     ".index": "a checkpoint of TensorFlow, which only TensorFlow reads",
     ".ocdbt": "a checkpoint of Orbax, which only Orbax reads",
@@ -150,12 +153,13 @@ def _container(
 
 
 def _may_hold(path: Path) -> bool:
-    if path.suffix not in SUFFIXES + MIXED or path.is_symlink():
+    start = MIXED.get(path.suffix)
+    if (path.suffix not in SUFFIXES and start is None) or path.is_symlink():
         return False
-    if path.suffix in SUFFIXES:
+    if start is None:
         return True
     with suppress(OSError), path.open("rb") as stream:
-        return stream.read(2) == b"PK"
+        return stream.read(len(start)) == start
     return False
 
 

@@ -151,7 +151,7 @@ def _libraries(root: str, files: Sequence[str]) -> dict[str, Any]:
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     wanted = ["numpy"]
-    if any(file.endswith((".h5", ".hdf5", ".keras")) for file in files):
+    if any(file.endswith(".keras") or _is_hdf5(os.path.join(root, file)) for file in files):
         wanted.append("h5py")
     found = {}
     for name in wanted:
@@ -160,6 +160,21 @@ def _libraries(root: str, files: Sequence[str]) -> dict[str, Any]:
         except Exception:  # noqa: S112 - it is not there, or broken: then so it is for the program
             continue
     return found
+
+
+def _is_hdf5(path: str) -> bool:
+    from .of_hdf5 import MAGIC
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.read(descriptor, len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _in_child(path: str, budget: int, libraries: dict[str, Any], folder: str, deadline: float) -> bytes | str:

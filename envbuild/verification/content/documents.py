@@ -32,6 +32,9 @@ _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
+_PAGE = re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
+_OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
+"""A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
 _CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
@@ -62,8 +65,10 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         text = data.decode()
     except UnicodeDecodeError:
         raise UnreadableError("no text") from None
-    if _BINARY.search(text) is not None:  # small numbers, byte by byte, are no text
-        raise UnreadableError("no text")
+    if _BINARY.search(text) is not None and (_PAGE.match(text[:200]) is None or "\0" in text):
+        raise UnreadableError("no text")  # small numbers, byte by byte, are none; plotly.js has some between quotes
+    if _OF_STYLER.search(text) is not None:
+        text = _without_names_of_tables(out, path, text)
     if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
         table = _parsed(text)
         if table is not None:
@@ -84,6 +89,17 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if text.lstrip()[:1] == "<" and read_xml(out, path, text):
         return
     _lines(out, path, text)
+
+
+def _without_names_of_tables(out: Canonical, path: str, text: str) -> str:
+    """Replace the names that pandas draws for tables by their place in the text, which may be a notebook."""
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(_OF_STYLER.findall(text)), 1)}
+    out.leave_out(below(path, "names of tables", " "), " ".join(numbers), "identity")
+    return re.sub(
+        r"(?<![0-9A-Za-z_])T_([0-9a-f]{5})(?![0-9A-Za-z])",
+        lambda found: f"T_⟨{numbers[found[1]]}⟩" if found[1] in numbers else found[0],
+        text,
+    )
 
 
 def _lines(out: Canonical, path: str, text: str) -> None:

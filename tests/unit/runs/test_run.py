@@ -731,6 +731,23 @@ def test_checkpoints_that_nothing_here_reads(project: Path) -> None:
     }
 
 
+def test_files_of_other_names_are_read_by_how_they_begin(project: Path) -> None:
+    """NetCDF 4 is HDF5, version 3 is not; PyTorch's archives are called .bin by some."""
+
+    def action(folder: Path) -> int:
+        (project / "x.nc").write_bytes(b"\x89HDF\r\n\x1a\n...")
+        (project / "y.nc").write_bytes(b"CDF\x01...")
+        (project / "z.mat").write_bytes(b"\x89HDF\r\n\x1a\n...")
+        (project / "model.bin").write_bytes(b"PK\x03\x04...")
+        (project / "other.bin").write_bytes(b"x")
+        return 0
+
+    engine = Engine(action)
+    run(a_request(project, "train.py"), engine)
+    assert len(engine.asked) == 2
+    assert [*engine.asked[1].command[3:]] == ["model.bin", "x.nc", "z.mat"]
+
+
 def test_the_program_does_not_see_records_but_of_a_copy_or_where_the_caller_mounts(project: Path) -> None:
     """An empty folder is in the place of .envbuild; a copy has none, and a mount of the caller's own is left alone."""
     own = Mount(source=project / "sub", target="/workspace/.envbuild/")

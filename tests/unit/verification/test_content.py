@@ -134,6 +134,12 @@ def as_joblib(w: float = 1.0, saved: float = 0.0, name: bytes = b"b", k: int = 1
 PDF = b"%%PDF-1.4\n1 0 obj <</CreationDate (D:20261121%s+00'00') /Title (%s)>> endobj\n"
 PDF += b"trailer <</ID [<%s> <%s>]>>\n%%%%EOF"
 
+STYLED = (
+    b'<style type="text/css">\n#T_%s_row1_col0 {\n  background-color: yellow;\n}\n</style>\n<table id="T_%s">\n'
+    b'  <th id="T_%s_level0_row0" class="head">0</th>\n  <td id="T_%s_row0_col0" class="data">0.91</td>\n</table>\n'
+)
+"""As pandas' ``Styler`` writes it."""
+
 HTML = (
     b'<table border="1" class="dataframe"><thead><tr><th></th><th>accuracy</th><th>fit_seconds</th></tr></thead>'
     b"<tbody><tr><th>0</th><td>0.75</td><td>%b</td></tr></tbody></table>"
@@ -273,6 +279,17 @@ SAME = {
         b"<html><!-- 2026-11-21 08:00:03 --><p>0.91",
         "line 1 differs",
     ),
+    "html with control characters, as plotly.js has them": (
+        b"<!DOCTYPE html><html>\n<script>'\x01\x1a'</script>\n<div id=\"12345678-1234-4123-8123-123456789abc\">",
+        b"<!DOCTYPE html><html>\n<script>'\x01\x1a'</script>\n<div id=\"87654321-1234-4123-8123-123456789abc\">",
+        "line 3 differs",
+    ),
+    "a table of pandas' Styler": (STYLED % ((b"e27e4",) * 4), STYLED % ((b"a4dec",) * 4), "names of tables differs"),
+    "a table of pandas' Styler in a notebook": (
+        as_json(nbformat=4, cells=[{"outputs": [{"data": {"text/html": (STYLED % ((b"e27e4",) * 4)).decode()}}]}]),
+        as_json(nbformat=4, cells=[{"outputs": [{"data": {"text/html": (STYLED % ((b"a4dec",) * 4)).decode()}}]}]),
+        "names of tables differs",
+    ),
     "notebook": (
         as_json(nbformat=4, cells=[{"id": "1a2b3c4d", "source": "1", "outputs": [{"text": ["took 1.5 s\n"]}]}]),
         as_json(nbformat=4, cells=[{"id": "deadbeef", "source": "1", "outputs": [{"text": ["took 2.5 s\n"]}]}]),
@@ -343,6 +360,21 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 
 OTHER = {
+    "html with control characters": (b"<html>\n'\x01'<p>0.91", b"<html>\n'\x01'<p>0.92"),
+    "html with control characters, one of them": (b"<html>\n'\x01'<p>0.91", b"<html>\n'\x02'<p>0.91"),
+    "a table of pandas' Styler, a cell": (
+        STYLED % ((b"e27e4",) * 4),
+        (STYLED % ((b"a4dec",) * 4)).replace(b"0.91", b"0.92"),
+    ),
+    "a table of pandas' Styler, what is marked": (
+        STYLED % ((b"e27e4",) * 4),
+        (STYLED % ((b"a4dec",) * 4)).replace(b"row1_col0 {", b"row0_col0 {"),
+    ),
+    "tables of pandas' Styler in another order": (
+        STYLED % ((b"e27e4",) * 4) + STYLED % ((b"11111",) * 4) + b"#T_e27e4",
+        STYLED % ((b"e27e4",) * 4) + STYLED % ((b"11111",) * 4) + b"#T_11111",
+    ),
+    "names like those of tables": (b"<table id='x'>T_e27e4", b"<table id='x'>T_a4dec"),
     "a csv with quotes, a result": (
         b"a,mean_fit_time,params\n1,0.25,\"{'C': 1, 'k': 2}\"\n",
         b"a,mean_fit_time,params\n1,0.25,\"{'C': 1, 'k': 3}\"\n",

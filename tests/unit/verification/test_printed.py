@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.record.printed import Printed
 from envbuild.verification import printed
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
@@ -72,6 +73,16 @@ MASKED = [
     ("times", "took 1,204 ms", "took 1,305 ms"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
+    (
+        "memory",
+        "Raw /jax/orbax/write/worker/io/raw throughput: 247.811 KiB/s (total gbytes: 40.8 KiB) (per-host)",
+        "Raw /jax/orbax/write/worker/io/raw throughput: 247.811 KiB/s (total gbytes: 43.7 KiB) (per-host)",
+    ),
+    (
+        "memory",
+        "Write ratio (raw/logical): 0.996 (40.8 KiB / 40.9 KiB)",
+        "Write ratio (raw/logical): 1.010 (41.2 KiB / 40.9 KiB)",
+    ),
     ("times", "train: 6it [00:05,  1.08it/s]", "train: 6it [00:03,  1.68it/s]"),
     ("times", "0it [00:00, ?it/s, loss=0.5]", "0it [01:00:01, ?it/s, loss=0.5]"),
     ("times", "250 examples [00:00, 2468.14 examples/s]", "250 examples [00:01, 242.1 examples/s]"),
@@ -242,6 +253,35 @@ def test_a_time_that_is_left_out_is_that_of_the_line_before() -> None:
     for line in (b"            INFO b\n", b"         INFO b\n", b"loss 0.5\n           INFO b\n"):
         found = first_difference("stderr", head + b"[05:16:03] INFO b\n", head + line, (MASKS, MASKS), ordered=True)
         assert found is not None, line
+
+
+def test_a_time_that_is_left_out_is_the_last_one_whatever_others_print_meanwhile() -> None:
+    """rich's handler does not know what is printed beside it."""
+    log = "[05:16:03] INFO     epoch 1\nloss 0.25\n{0} INFO     epoch 2\nloss 0.2{1}\n"
+    one, other, worse = (log.format(*each).encode() for each in (("[05:16:04]", 1), (" " * 10, 1), (" " * 10, 2)))
+    assert digest(one).result() == digest(other).result()
+    assert digest(one).result().sha256 != digest(worse).result().sha256
+
+
+def logged(*lines: tuple[int, str]) -> Printed:
+    """What is known of a log as absl writes it, of a thread each."""
+    log = "".join(f"I1121 05:16:03.123456 {thread} train.py:7] {text}\n" for thread, text in lines)
+    return digest(log.encode()).result()
+
+
+def test_where_lines_of_other_threads_are_is_no_result() -> None:
+    """absl's log names the thread: those of the first one have an order, and all lines count."""
+    one = logged((7, "epoch 1"), (8, "wrote"), (7, "epoch 2"), (9, "wrote 2"))
+    other = logged((4, "epoch 1"), (4, "epoch 2"), (5, "wrote 2"), (5, "wrote"))
+    assert one.threads == other.threads
+    assert one.sha256 != other.sha256
+    assert one.digest == other.digest
+    assert one.digest != logged((4, "epoch 2"), (5, "wrote"), (4, "epoch 1"), (5, "wrote 2")).digest
+    assert one.digest != logged((4, "epoch 1"), (5, "wrote"), (4, "epoch 2"), (5, "wrote 3")).digest
+    assert one.digest != logged((4, "epoch 1"), (5, "wrote"), (4, "epoch 2")).digest
+    assert one.digest != logged((4, "epoch 1"), (4, "wrote"), (4, "epoch 2"), (4, "wrote 2")).digest
+    assert logged((4, "epoch 1"), (4, "epoch 2")).threads == ""
+    assert logged((4, "epoch 1"), (4, "epoch 2")).digest != logged((4, "epoch 2"), (4, "epoch 1")).digest
 
 
 FRAME = """\
