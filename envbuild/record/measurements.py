@@ -49,7 +49,7 @@ _ALONE = (["host"], ["thread"], ["thread", "id"], ["tid"])
 _IDENTIFIED = _words("run session experiment trial job process kernel execution")
 _WORK = _words(
     "fit refit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
-    "load loading data inference predict prediction forward backward compute process run setup wait elapsed "
+    "load loading data inference predict prediction forward backward compute process run setup wait elapsed exec "
     "compile preprocess postprocess build user system execution optimizer rollout env sampling clock"
 )
 """What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""

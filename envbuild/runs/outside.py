@@ -62,8 +62,10 @@ _TOOLS = (
     "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",
     "hsperfdata_", r"pip-(?:build|install|unpack|req|ephem|wheel|modern|standalone)-", "openmpi-sessions", r"ompi\.",
     r"prte\.", r"pmix[.-]", r"\.X11-unix", r"\.X\d+-", r"\.ICE-unix", r"\.nvpipe", r"\.org\.chromium", "comgr-",
+    r"\.ses\Z", r"mat-debug-\d+\.log\Z",
 )  # fmt: skip
-"""How the names of folders and files begin that tools make for themselves in temporary folders."""
+"""How the names of folders and files begin that tools make for themselves in temporary folders; the last two are those
+of ONNX Runtime's telemetry."""
 _MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
 """The same for shared memory: segments that were not given back."""
 _FOLDERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite, sqrt
@@ -25,6 +26,8 @@ __all__ = [
 
 VALUES = 1 << 26
 """Bytes of values that are compared at most for one divergence."""
+_NUMBER = re.compile(r"[ _]\d+\Z")
+"""At the end of a label: one of several in its process."""
 Shape = tuple[str, str, tuple[int, ...]]
 """Name, type and shape of a tensor."""
 
@@ -40,19 +43,27 @@ def read_run(folder: Path) -> tuple[Trace, ...]:
 
 
 def digest(traces: Sequence[Trace]) -> str:
-    """Return the SHA-256 of what was traced: equal for two runs whose parameters were equal at each entry."""
-    return sha256_json(
-        [
-            [
-                trace.process,
-                [
-                    [s.group.source, s.group.label, s.step, [t.name for t in s.group.tensors], s.digests.tolist()]
-                    for s in trace.steps
-                ],
-            ]
-            for trace in traces
-        ]
-    )
+    """Return the SHA-256 of what was traced: equal for two runs whose parameters were equal at each entry.
+
+    Of several workers, such as those of a pool, what each optimiser went through counts, and not in which of them: that
+    is chance, and so is the number in its label. Ranks have an identity of their own.
+    """
+    workers = [trace for trace in traces if "worker " in trace.process]
+    pooled = workers if len({trace.process for trace in workers}) > 1 else []
+    own = [
+        [trace.process, [[step.group.source, step.group.label, *_of_step(step)] for step in trace.steps]]
+        for trace in traces
+        if trace not in pooled
+    ]
+    if not pooled:
+        return sha256_json(own)
+    sequences = (sequence for trace in pooled for sequence in _sequences(trace).items())
+    trained = ([source, _NUMBER.sub("", label), *map(_of_step, steps)] for (source, label), steps in sequences)
+    return sha256_json([own, sorted(map(sha256_json, trained))])
+
+
+def _of_step(step: Step) -> list[object]:
+    return [step.step, [tensor.name for tensor in step.group.tensors], step.digests.tolist()]
 
 
 def first_divergence_of_runs(before: Sequence[Trace], after: Sequence[Trace]) -> Divergence | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from envbuild.verification.printed import moment_of
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 NUMPY = b"\x93NUMPY"
+_OBJECTS = re.compile(rb"\x93NUMPY\x01\x00..\{'descr': '\|O', ", re.DOTALL)
 _HEADER, _NOTES = 1 << 16, 12 << 20
 """Bytes of the longest headers that are read: NumPy's, safetensors'."""
 _CELLS = 500_000
@@ -100,11 +102,17 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def read_npy(out: Canonical, path: str, data: bytes) -> None:
+def read_npy(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     """Read a structured array by its fields, or one of datetimes; raises ``UnreadableError`` for all others.
 
-    In an archive further one that has the name of a measurement: a number, or a list of durations.
+    In an archive further one that has the name of a measurement: a number, or a list of durations. One of objects is a
+    pickle behind its header.
     """
+    objects = _OBJECTS.match(data)
+    if objects is not None and len(data) > (start := 10 + int.from_bytes(data[8:10], "little")):
+        out.add(path, data[10:start])
+        nested(out, path, data[start:])
+        return
     fields, rows, start, head = _layout(data, path.rpartition("/")[2].rpartition(":")[2].removesuffix(".npy"))
     out.add(path, head)
     width = sum(field.size for field in fields)

@@ -31,6 +31,8 @@ from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
+from envbuild.verification.content.onnx import is_model
+from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
@@ -182,6 +184,8 @@ def _kind(data: bytes) -> str:
         return "log"
     if is_fingerprint(data):
         return "fingerprint"
+    if is_model(data):
+        return "onnx"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -216,7 +220,7 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
     elif kind == "events":
         read_event_file(out, path, data)
     elif kind == "array":
-        read_npy(out, path, data)
+        read_npy(out, path, data, nested)
     elif kind == "safetensors":
         read_safetensors(out, path, data, nested)
     elif kind == "transactions":
@@ -225,6 +229,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_log(out, path, data, nested)
     elif kind == "fingerprint":
         read_fingerprint(out, path, data)
+    elif kind == "onnx":
+        read_onnx(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

@@ -12,6 +12,8 @@ from envbuild.verification.printed import common_host, moment_of
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
+_OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
+"""Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
@@ -65,6 +67,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "ups" and "wps" in siblings:  # fairseq's updates per second; elsewhere votes
         kind = "rate"
+    if kind is None and key == "dur" and {*siblings} >= _OF_SKORCH:
+        kind = "time"
     if _is_thread(path, key) and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:

@@ -294,3 +294,24 @@ def test_values_that_are_nan_on_both_sides(tmp_path: Path) -> None:
     assert (found.count, found.size, found.index, found.before, found.after) == (2, 4, (1, 1), 3.0, 4.0)
     assert compare("float32", (3,), one, other) is None
     assert compare("float8_e4m3fn", (4,), b"abcd", b"abce") is None
+
+
+def pooled(folder: Path, *workers: Sequence[float], process: str = "worker") -> str:
+    """The digest of what a pool's tasks trained; of each worker a number of each of its tasks."""
+    for number, tasks in enumerate(workers, 1):
+        for place, value in enumerate(tasks, 1):
+            label = f"Adam {place}" if place > 1 else "Adam"
+            make_trace(folder, [{"w": [0.0]}, {"w": [value]}], process=f"{process} {number}", label=label)
+    return trace.digest(trace.read_run(folder))
+
+
+def test_which_worker_had_a_task_is_no_result(tmp_path: Path) -> None:
+    """What each optimiser went through is; ranks keep their own."""
+    one = pooled(tmp_path / "1", [1, 2], [3, 4])
+    assert one == pooled(tmp_path / "2", [4], [3, 1, 2])
+    assert one != pooled(tmp_path / "3", [1, 2], [3, 5])
+    assert one != pooled(tmp_path / "4", [1, 2], [3])
+    assert one != pooled(tmp_path / "5", [1, 2], [3, 4, 4])
+    ranks = pooled(tmp_path / "6", [1], [2], process="rank")
+    assert ranks != pooled(tmp_path / "7", [2], [1], process="rank")
+    assert pooled(tmp_path / "8", [1, 2]) != pooled(tmp_path / "9", [2, 1])

@@ -134,6 +134,8 @@ def as_joblib(w: float = 1.0, saved: float = 0.0, name: bytes = b"b", k: int = 1
 PDF = b"%%PDF-1.4\n1 0 obj <</CreationDate (D:20261121%s+00'00') /Title (%s)>> endobj\n"
 PDF += b"trailer <</ID [<%s> <%s>]>>\n%%%%EOF"
 
+SKORCH = b'[{"epoch": 1, "batches": [], "train_loss": 0.5, "dur": %s}]'
+
 STYLED = (
     b'<style type="text/css">\n#T_%s_row1_col0 {\n  background-color: yellow;\n}\n</style>\n<table id="T_%s">\n'
     b'  <th id="T_%s_level0_row0" class="head">0</th>\n  <td id="T_%s_row0_col0" class="data">0.91</td>\n</table>\n'
@@ -279,6 +281,12 @@ SAME = {
         b"<html><!-- 2026-11-21 08:00:03 --><p>0.91",
         "line 1 differs",
     ),
+    "skorch's history": (
+        SKORCH % b"3.32",
+        SKORCH % b"2.24",
+        "[0].dur differs",
+    ),
+    "pymoo's time of execution": (as_json(exec_time=0.99, f=1), as_json(exec_time=1.46, f=1), "exec_time differs"),
     "html with control characters, as plotly.js has them": (
         b"<!DOCTYPE html><html>\n<script>'\x01\x1a'</script>\n<div id=\"12345678-1234-4123-8123-123456789abc\">",
         b"<!DOCTYPE html><html>\n<script>'\x01\x1a'</script>\n<div id=\"87654321-1234-4123-8123-123456789abc\">",
@@ -360,6 +368,11 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 
 OTHER = {
+    "dur elsewhere": (as_json(dur=3.32, epoch=1), as_json(dur=2.24, epoch=1)),
+    "skorch's history, a loss": (
+        SKORCH % b"3.32",
+        (SKORCH % b"3.32").replace(b"0.5", b"0.4"),
+    ),
     "html with control characters": (b"<html>\n'\x01'<p>0.91", b"<html>\n'\x01'<p>0.92"),
     "html with control characters, one of them": (b"<html>\n'\x01'<p>0.91", b"<html>\n'\x02'<p>0.91"),
     "a table of pandas' Styler, a cell": (

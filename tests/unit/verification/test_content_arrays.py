@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import sqlite3
 import struct
 import zipfile
@@ -16,6 +17,7 @@ import pytest
 from envbuild.verification.content import Difference, compare, read, read_file
 from envbuild.verification.content.canonical import Content
 from envbuild.verification.printed import Masks
+from tests.unit.verification.test_wandb import message
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC."""
@@ -245,3 +247,39 @@ def test_updates_per_second_have_words_next_to_them() -> None:
     assert compared(one, two).same
     one, two = (json.dumps({"ups": number, "downs": 3}).encode() for number in (1, 2))
     assert not compared(one, two).same
+
+
+def test_an_array_of_objects_is_the_pickle_in_it() -> None:
+    """As ``np.save`` writes a list of dictionaries."""
+    one, same, other = (
+        array("|O", [pickle.dumps({"loss": loss, "created_at": START + at})], "()")
+        for loss, at in ((0.5, 1), (0.5, 2), (0.25, 1))
+    )
+    assert compared(one, same).same
+    assert not compared(one, other).same
+
+
+def onnx(
+    name: str = "0123456789ab4123812345678abcdef0", guid: str = "1-2-3-4", op: str = "Add", weight: int = 1
+) -> bytes:
+    """Return a model as exporters write it."""
+    graph = message(
+        (1, message((1, "x"), (2, "y"), (4, op))), (2, name), (5, message((1, weight))), (11, b"in"), (12, b"out")
+    )
+    notes = [(14, message((1, key), (2, value))) for key, value in (("model_guid", guid), ("kind", "classifier"))]
+    return message((1, 9), (2, "catboost"), (7, graph), (8, message((2, 15))), *notes)
+
+
+def test_drawn_names_of_onnx_models_are_no_content() -> None:
+    """A graph's name as ``uuid4().hex`` gives it, and CatBoost's identity of a model."""
+    one = onnx()
+    assert compared(one, onnx(name="fedcba98765443218123456789abcdef", guid="a-b-c-d5")).same
+    for other in (
+        onnx(name="tree ensemble"),
+        onnx(op="Mul"),
+        onnx(weight=2),
+        one + message((14, message((1, "k"), (2, "v")))),
+    ):
+        assert not compared(one, other).same
+    assert not compared(onnx(name="a"), onnx(name="b")).same
+    assert read(one[:-3], MASKS) is None

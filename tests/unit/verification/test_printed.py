@@ -73,6 +73,8 @@ MASKED = [
     ("times", "took 1,204 ms", "took 1,305 ms"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
+    ("times", "Time taken: 0.0533", "Time taken: 0.0721"),
+    ("times", "Time taken to find the best model: 3.238055", "Time taken to find the best model: 1.717943"),
     (
         "memory",
         "Raw /jax/orbax/write/worker/io/raw throughput: 247.811 KiB/s (total gbytes: 40.8 KiB) (per-host)",
@@ -156,6 +158,8 @@ SEEN = [
     ("loss 0.25 h 0.1", "loss 0.26 h 0.1"),
     ("10/10 - 0s 3ms/step - loss: 0.6931", "10/10 - 0s 3ms/step - loss: 0.6932"),
     ("Epoch 1: 0:01:30 loss 0.25", "Epoch 1: 0:01:30 loss 0.26"),
+    ("time taken for epoch 3: 0.91", "time taken for epoch 4: 0.91"),
+    ("Time taken to reach the goal: 12.4", "Time taken to reach the goal: 12.5"),
     ("6it [00:05,  1.08it/s, loss=0.52]", "6it [00:05,  1.08it/s, loss=0.53]"),
     ("6it [00:05,  1.08it/s]", "7it [00:05,  1.08it/s]"),
     ("6it [00:05, acc=1.08]", "6it [00:05, acc=1.09]"),
