@@ -69,6 +69,7 @@ def with_names_of(record: Record, renamed: Mapping[str, str]) -> Record:
 
 def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, Side]:
     """Return two runs with the contents of files whose bytes differ, as far as both files are still there."""
+    from envbuild.verification.content.canonical import with_shared_names
     from envbuild.verification.files import masks_of
 
     theirs = {renamed.get(output.path, output.path): output for output in (*b.record.outputs, *b.record.outside)}
@@ -80,7 +81,7 @@ def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, S
             continue
         one, another = (_known(side, output, of) for side, output, of in ((a, mine, masks[0]), (b, other, masks[1])))
         if one is not None and another is not None:
-            found[0][mine.path], found[1][other.path] = one, another
+            found[0][mine.path], found[1][other.path] = with_shared_names((one, another))
     return noted(a, found[0]), noted(b, found[1])
 
 

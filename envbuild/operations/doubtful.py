@@ -153,12 +153,14 @@ class InDoubt:
         known: the values of each run.
         places: those that differ.
         doubtful: the places that may be results by their words.
+        short: places of such numbers in printed lines that have too few digits for experiments: they are quoted.
     """
 
     left: _Left
     known: Sequence[Mapping[Place, str]]
     places: Sequence[Place]
     doubtful: frozenset[Place]
+    short: Sequence[Place] = ()
 
     def phrases(self, measured: frozenset[Place]) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
@@ -167,7 +169,7 @@ class InDoubt:
             measured: places of which an experiment showed that they are none.
         """
         lines: set[Place] = set()
-        for path, name in self.places:
+        for path, name in (*self.places, *self.short):
             line = path, name.partition(",")[0]
             if (path, name) not in self.doubtful or (path, name) in measured or line in lines:
                 continue
@@ -208,7 +210,19 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
     places = [place for place in _common(known) if place in wanted and _differ([each[place] for each in known])]
-    return InDoubt(left=left, known=known, places=places, doubtful=doubtful) if places else None
+    printed = [
+        {place: text for place, text in left.values(at, short=True).items() if place[0] in STREAMS}
+        for at in range(len(left.runs))
+    ]
+    short = [
+        place
+        for place in _common(printed)
+        if place in doubtful and place not in places and _differ([each[place] for each in printed])
+    ]
+    if not places and not short:
+        return None
+    both = [{**few, **exact} for few, exact in zip(printed, known, strict=True)]
+    return InDoubt(left=left, known=both, places=places, doubtful=doubtful, short=short)
 
 
 def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events) -> Decided:
@@ -221,21 +235,26 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         events: receives ``MoreRuns``.
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST:
+    if longest > LONGEST or not doubts.places:
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
-    measured = _by_fixed_clock(laboratory, doubts)
+    measured, of_clock = _by_fixed_clock(laboratory, doubts)
+    if of_clock:
+        return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)
     differing = [place for place in doubts.places if place not in measured]
     if not differing:
         return Decided(measured=measured)
     return Decided(refuted=_refute(laboratory, doubts, differing), measured=measured)
 
 
-def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> frozenset[Place]:
+def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[Place], list[Place]]:
     """Return the places in printed lines that follow a fixed clock exactly: when it begins days later, and goes faster.
 
     What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
     how much is done in a time. Of files nothing but digests of what was left out is known.
+
+    Also return places of numbers that a fixed clock repeats, and that depend on when it begins though they are no date:
+    of a generator that the time seeds. How long something takes does not depend on that.
     """
     places = [place for place in doubts.places if place[0] in STREAMS]
     left = _Left(session=laboratory.session)
@@ -250,18 +269,26 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> frozenset[Place]
     for clock, purpose in known if places else ():
         laboratory.observed(1, purpose, clock, look)
         if len(left.runs) != len(clocks) or not clocks or clocks[-1] != clock or not left.runs[-1].ended_well:
-            return frozenset()
+            return frozenset(), []
         places = [place for place in places if _same_lines(left, doubts.left, place[0])]
         if not places:
-            return frozenset()
+            return frozenset(), []
     values = [left.values(at, short=True) for at in range(len(clocks))]
     span = _span(doubts.left.runs[0].record)
-    return frozenset(
-        place
+    kinds = {
+        place: _kind([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
         for place in places
         if all(place in each for each in values)
-        and _follows([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
-    )
+    }
+    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
+    begun = [place for place, kind in kinds.items() if kind == "" and values[0][place] != values[1][place]]
+    if not begun:
+        return measured, []
+    laboratory.observed(1, "the clock fixed, again", now, look)
+    if len(left.runs) != len(clocks) or clocks[-1] != now or not left.runs[-1].ended_well:
+        return measured, []
+    again = left.values(len(clocks) - 1, short=True)
+    return measured, [place for place in begun if again.get(place) == values[0][place]]
 
 
 def _same_lines(left: _Left, before: _Left, stream: str) -> bool:
@@ -270,11 +297,11 @@ def _same_lines(left: _Left, before: _Left, stream: str) -> bool:
     return [row.masked.text for row in mine] == [row.masked.text for row in theirs]
 
 
-def _follows(values: Sequence[tuple[When, str]]) -> bool:
-    """Whether numbers are a duration or a rate by the clock of each run; dates and times of day are not looked at."""
+def _kind(values: Sequence[tuple[When, str]]) -> str:
+    """Return what numbers are by the clock of each run; empty if nothing, ``text`` for dates and times of day."""
     if not all(text.replace(",", "").replace(".", "", 1).isdecimal() for _, text in values):
-        return False
-    return kind_of_numbers([(when, number_of(text.replace(",", ""))) for when, text in values]) in ("duration", "rate")
+        return "text"
+    return kind_of_numbers([(when, number_of(text.replace(",", ""))) for when, text in values]) or ""
 
 
 def _span(record: Record) -> Span:
@@ -339,7 +366,7 @@ def _common(values: Sequence[Mapping[Place, str]]) -> Iterable[Place]:
 
 def _equal_in(left: _Left, places: Iterable[Place]) -> list[Place]:
     """Return the places that have the same value in all runs that were looked at."""
-    values = [left.values(at) for at in range(len(left.runs))]
+    values = [left.values(at, short=True) for at in range(len(left.runs))]
     return [place for place in places if len({each.get(place) for each in values}) == 1 and place in values[0]]
 
 

@@ -74,6 +74,22 @@ class Session:
             content = content_in(found, outputs[at][path], masks[at]())
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
+        self._share_names()
+
+    def _share_names(self) -> None:
+        """Have names count that several runs have in the same file, though they look as if each had drawn its own."""
+        from envbuild.verification.content.canonical import with_shared_names
+        from envbuild.verification.judge import file_table, outside_table
+
+        numbers = sorted(self.ran)
+        for table in (file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)):
+            for name, places in table.in_other_bytes():
+                known = [(at, output) for at in places if (output := table.output(table.runs[at], name)) is not None]
+                opened = [(at, each.path) for at, each in known if each.path in self.ran[numbers[at]].contents]
+                contents = [self.ran[numbers[at]].contents[path] for at, path in opened]
+                for (at, path), content in zip(opened, with_shared_names(contents), strict=True):
+                    ran = self.ran[numbers[at]]
+                    self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
 
     def note_contents(self) -> None:
         """Put the digests of what was opened into the records, so that ``diff`` has them."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from envbuild.record.model import Record
 from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
+from envbuild.record.shared_names import common_names
 
 _ORDER = "order of the lines of {} (several {} printed)"
 _BOUND = "lines of {} beyond those that a run's record has (envbuild verify compares all)"
@@ -65,6 +66,8 @@ def compare_printed(one: Record, other: Record) -> PrintedComparison:
 def _equal(one: Printed, other: Printed, *, several: bool) -> bool | None:
     """Whether two streams are equal; None if it is not known: behind the bound there may be times, or other lines."""
     alike = one.unordered == other.unordered if several else one.digest == other.digest
+    names = common_names([one.names, other.names], ordered=not several)
+    alike = alike and names[0] == names[1]
     if one.rest_bytes or other.rest_bytes:
         return True if alike and (one.rest_bytes, one.rest) == (other.rest_bytes, other.rest) else None
     return alike

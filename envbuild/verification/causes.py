@@ -155,6 +155,8 @@ def _of_process(process: ProcessRecord, *, controlled: bool, gpus: bool) -> Iter
         elif switch.at_exit is not UNSET and "seed" not in name and not _is_idle(name, gpus=gpus):
             yield Finding(area="switches", weight=75, what=_changed(switch), attempt=leave)
     for name, value in process.environment_changed.items() if controlled else ():
+        if name == "PYTHONUNBUFFERED" or (name.endswith("_NUM_THREADS") and value == "1"):
+            continue
         shown = "removed it" if value is None else f"set it to {value}"
         yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
 
@@ -169,8 +171,8 @@ def _changed(switch: SwitchRecord) -> str:
 
 def _has_fewer_threads(switch: SwitchRecord) -> bool:
     """Whether a process had fewer threads at its end than it may have."""
-    end, wanted = switch.at_exit, switch.wanted
-    return "threads" in switch.name and type(end) is int and type(wanted) is int and 0 < end < wanted
+    end, wanted = (int(text) if text.isdecimal() else 0 for text in (str(switch.at_exit), str(switch.wanted)))
+    return "threads" in switch.name and 0 < end < wanted
 
 
 def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:

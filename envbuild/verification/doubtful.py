@@ -20,11 +20,16 @@ MEASURED = frozenset(("times", "rates"))
 _DIGITS = 4
 """Significant digits from which on two measured times are hardly ever the same number."""
 _DAY = r"20\d\d-\d\d-\d\d"
+_OTHER_DAY = (
+    r"\d{1,2}/\d{1,2}/20\d\d|20\d\d/\d\d/\d\d|\d{1,2}\.\d{1,2}\.20\d\d"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\s+\d{1,2},?\s+20\d\d"
+)
 _NUMBER = re.compile(
-    rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|\d{{1,2}}:\d\d:\d\d(?:\.\d+)?"
+    rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|{_OTHER_DAY}|\d{{1,2}}:\d\d:\d\d(?:\.\d+)?"
     r"|(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?)(?![:/-]?\d)",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _ONLY_DAY = re.compile(_DAY)
 _OF_TIMES = frozenset((
     "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
@@ -86,20 +91,22 @@ class Number(NamedTuple):
         text: as it is written.
         before: the line up to it.
         behind: the line behind it.
+        moment: it is a number of seconds since 1970, of about when the run was.
     """
 
     text: str
     before: str
     behind: str
+    moment: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether it is neither a date nor a time of day."""
-        return ":" not in self.text and _ONLY_DAY.match(self.text) is None
+        return not self.moment and _PLAIN.fullmatch(self.text) is not None
 
 
 def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
-    """Yield the numbers, dates and times of day of a text; no seconds since 1970.
+    """Yield the numbers, dates and times of day of a text; no seconds since 1970 that are a moment of the run.
 
     Args:
         text: one line.
@@ -107,8 +114,9 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
     """
     for found in _NUMBER.finditer(text):
         number = Number(found[0], text[: found.start()], text[found.end() :])
-        if not number.is_plain or not masks.is_moment(moment_of(float(found[0].replace(",", "")))):
-            yield number
+        moment = moment_of(float(found[0].replace(",", ""))) if number.is_plain else 0.0
+        if not masks.is_during(moment):
+            yield number._replace(moment=True) if masks.is_moment(moment) else number
 
 
 def by_midnight(one: str, other: str) -> bool:

@@ -26,6 +26,7 @@ from envbuild.record.compare_printed import only_order_differs, several_processe
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
+from envbuild.record.shared_names import common_names as shared_names
 from envbuild.verification.content.canonical import OF_WRITING, ONLY_BYTES, Content, compare
 from envbuild.verification.content.names import common_names, numbered_names
 from envbuild.verification.files import FileTable, masks_of
@@ -55,7 +56,7 @@ _LATER = "a later value"
 _MANY = 100
 """Metrics of one source, or values of one, from which a record may lack some."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
-_TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
+_TEMPORARY = re.compile(r"(?<=/)tmp(?!_[a-z]+_\d+(?:[/.]|\Z))[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
 _UNNAMED = "tmp⟨name⟩"
 """What is in the place of such a name in a common one; nobody needs to hear of it."""
@@ -632,12 +633,15 @@ class _Stream:
     def __init__(self, kind: Literal["stdout", "stderr"], runs: Sequence[Ran], *, several: bool) -> None:
         self.kind: ChannelKind = kind
         self._several = several
+        names = shared_names([self._of(run).names for run in runs], ordered=not several)
+        self._names = {id(run): each for run, each in zip(runs, names, strict=True)}
         shuffled = len({self._of(run).sha256 for run in runs}) > len({str(self.value(run)) for run in runs})
         self._shuffled = f"several {'processes' if several else 'threads'} printed" if shuffled else ""
 
     def value(self, run: Ran) -> Any:
         printed = self._of(run)
-        return printed.unordered if self._several else printed.digest
+        digest = printed.unordered if self._several else printed.digest
+        return [digest, names] if (names := self._names.get(id(run))) else digest
 
     def compared(self, run: Ran) -> tuple[int, str]:
         printed = self._of(run)

@@ -31,6 +31,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED, Printed
+from envbuild.record.shared_names import MOST, uuids_in
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
 
@@ -433,13 +434,23 @@ PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/sock
 _LOGGED = r",(?P<ms>\d{3})(?:[.,](?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""
-_CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b)?"
 _TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
     # Names made for the moment.
-    _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
+    _rule(
+        "names",
+        "name",
+        "-",
+        _rule(
+            "names",
+            "name",
+            "-",
+            r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
+        ),
+    ),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
     _rule(
@@ -450,7 +461,12 @@ _TABLE = (
         r"|\brun (?:[a-z]+-[a-z]+-\d{1,4} )?\(?)"
         r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
     ),
-    _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
+    _rule(
+        "names",
+        "name",
+        "tmp pymp torchelastic",
+        r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))(?!_[a-z]+_\d+\b)[a-z0-9_]{8}\b",
+    ),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
@@ -469,7 +485,8 @@ _TABLE = (
         r"\b(?:(?:Fork|Spawn|ForkServer)(?:PoolWorker|Process)|LokyProcess|ThreadPoolExecutor)-\d+(?:[:_]\d+)*\b",
     ),
     # Addresses.
-    _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]{7,16}\b"),
+    # Of objects; small ones where a Python lies at a fixed place.
+    _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[1-9a-f][0-9a-f]{6,15}(?=>)"),
     _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # As ``reprlib`` shortens them.
     _rule("addresses", "address", "...x", r"(?P<keep>\.\.\.x)(?:7[ef]|5[56])[0-9a-f]{10}\b"),
@@ -514,7 +531,12 @@ _TABLE = (
     # The prefix of Kineto's lines (PyTorch's profiler): process and thread behind the date.
     _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
-    _rule("names", "name", "⟨date⟩", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
+    _rule(
+        "names",
+        "name",
+        "⟨date⟩",
+        r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?![a-z]{4,}\d{1,3}(?![0-9a-z]))[0-9a-z]{8})(?![0-9a-z])",
+    ),
     # tqdm's bar of what has no known end: ``train: 6it [00:05,  1.08it/s, loss=0.5]``.
     _rule(
         "times",
@@ -558,7 +580,7 @@ _TABLE = (
         "rates",
         "rate",
         "sps fps wps mfu speedup speed-up throughput per_sec /s",
-        rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
+        rf"(?P<keep>\b(?:[a-z]{{1,40}}_){{0,6}}{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     _rule("rates", "rate", "flop/s flops/s", rf"{_FREE}{_NUMBER}\s?[kmgtp]?flops?/s(?:/[a-z]+)?\b"),
     _rule("rates", "rate", "flop/s flops/s", rf"(?P<keep>\b[kmgtp]?flops?/s(?:/[a-z]+)?\)?{_GAP}){_NUMBER}"),
@@ -575,7 +597,7 @@ _TABLE = (
         "memory",
         "memory",
         "mem rss ram",
-        rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
+        rf"(?P<keep>(?<!\bmodel )\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}(?:\s?/\s?{_NUMBER})?\s?[kmgt]?i?b(?:ytes)?\b(?:\s?\({_NUMBER}\s?%\))?",
     ),
     _rule("memory", "memory", "max_mem", rf"(?P<keep>\bmax_mem(?:ory)?: ){_NUMBER}M\b"),  # Detectron2's
@@ -626,14 +648,14 @@ _TABLE = (
         "times",
         "time",
         "time elapsed took duration sec latency runtime clock wall",
-        rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
+        rf"(?P<keep>\b(?:[a-z]{{1,40}}[_/]){{0,6}}{_OF_TIME}"
         rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
     _rule(
         "times",
         "time",
         "s minutes mins hour",
-        rf"{_FREE}{_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
+        rf"{_FREE}{_NUMBER}\s?(?:(?-i:ns|us|µs|ms)|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
     # Not "0.1 min, 0.9 max", nor "loss 0.5 (0.1 min)".
     _rule(
@@ -643,9 +665,9 @@ _TABLE = (
         r"(?P<keep>^(?!.*\b(?:max|avg|mean|median|maximum)\b).*?\b(?:in|took|time|elapsed):?\s*)"
         rf"{_NUMBER}\s?min\b(?!\s*[:=\w])",
     ),
-    _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
+    _rule("times", "time", "s m", r"(?-i:(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b)"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
-    _rule("times", "time", " s", rf"{_FREE}{_NUMBER} s(?=$|\s*[\])}},;.|])"),
+    _rule("times", "time", " s", rf"{_FREE}{_NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
 """In the order in which they are applied."""
@@ -678,7 +700,7 @@ def _may_match(line: str) -> tuple[int, ...]:
 
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """No text that a program prints holds these: such lines are compared as they are."""
-_SPACES = re.compile(r" {2,}")
+_SPACES = re.compile(r" {2,}(?=⟨)|(?<=⟩) {2,}|(?<=⟩[^\w\s]) {2,}| {2,}(?=[^\w\s]⟨)")
 _ROW = re.compile(
     rf"\s*(?P<name>[A-Za-z][A-Za-z_]*_[A-Za-z_]+)\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*", re.IGNORECASE
 )
@@ -917,6 +939,7 @@ class _Sums(msgspec.Struct, kw_only=True):
     aside: int = 0
     unordered: int = 0
     lines: int = 0
+    names: list[str] = msgspec.field(default_factory=list)
     masked: Counter[str] = msgspec.field(default_factory=Counter)
 
 
@@ -962,6 +985,7 @@ class PrintedDigest:
             lines=sums.lines,
             sha256=sums.ordered.hexdigest() if sums.lines else "",
             unordered=f"{sums.unordered:064x}" if sums.lines else "",
+            names=tuple(sums.names),
             threads=f"{sums.first.hexdigest()}{sums.aside:064x}" if sums.first is not None else "",
             masked=dict(sorted(sums.masked.items())),
         )
@@ -976,6 +1000,8 @@ class PrintedDigest:
             return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
         number = int.from_bytes(hashlib.sha256(data).digest(), "big")
+        if "names" in found.kinds and len(self._sums.names) < MOST:
+            self._sums.names += uuids_in(text)[:MOST]
         thread = _OF_THREAD.match(text)
         if thread is not None:
             self._thread = self._thread or thread[1]

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from envbuild.record.shared_names import MOST, common_names, shortened, uuids_in
 from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
@@ -57,6 +58,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
             give the same; True for those that may be a result by their name.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
+        names: UUIDs and identities that were left out, shortened, in their order.
+        base: the digest, where this one has in it which names other runs have too (``with_shared_names``).
         parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
     """
 
@@ -69,6 +72,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     others: str = ""
     count: int = 0
     parts: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    base: str = ""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +88,23 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     same: bool
     why: str
     left_out: tuple[str, ...] = ()
+
+
+def with_shared_names(contents: Sequence[Content]) -> list[Content]:
+    """Return what a file holds in several runs, each with a digest that has the names that others have too.
+
+    What was taken for drawn is data then, and its order a result.
+    """
+    names = common_names([each.names for each in contents])
+    if len({*map(tuple, names)}) < 2:
+        return [msgspec.structs.replace(each, digest=each.base or each.digest) for each in contents]
+    found = []
+    for each, shared in zip(contents, names, strict=True):
+        base = each.base or each.digest
+        digest = hashlib.sha256(f"{base} {' '.join(each or '-' for each in shared)}".encode()).hexdigest()
+        kept = each.entries if each.base else (("names in it that other runs have too", digest[:12]), *each.entries)
+        found.append(msgspec.structs.replace(each, digest=digest if shared else base, base=base, entries=kept))
+    return found
 
 
 def compare(one: Content, other: Content) -> Difference:
@@ -131,6 +153,7 @@ class Canonical:
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
+    _names: list[str] = field(default_factory=list)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
@@ -154,6 +177,7 @@ class Canonical:
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
+            names=tuple(self._names[:MOST]),
         )
 
     def spend(self, size: int) -> None:
@@ -210,6 +234,8 @@ class Canonical:
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
+        if kind == "identity" and isinstance(value, str) and len(self._names) < MOST and not value.isdecimal():
+            self._names.append(shortened(value))
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
@@ -239,6 +265,8 @@ class Canonical:
 
     def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""
+        if "names" in masked.kinds and len(self._names) < MOST:
+            self._names += uuids_in(value)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)

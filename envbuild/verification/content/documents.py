@@ -269,8 +269,9 @@ def _numbered(text: str) -> str:
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:
         return text
+    # Between quotes, behind "#" and in scripts; what is shown is data.
     return re.sub(
-        r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])", lambda found: known.get(found[0], found[0]), text
+        r"(?<![0-9a-z> ])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z<])", lambda found: known.get(found[0], found[0]), text
     )
 
 

@@ -21,7 +21,9 @@ _SHORT = re.compile(
 _YEARLESS = re.compile(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
 _OF_DAY = re.compile(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
 _EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
-_BEHIND = re.compile(r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])")
+_BEHIND = re.compile(
+    r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?![a-z]{4,}\d{1,3}(?![0-9a-z]))(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])"
+)
 """What is behind a date is drawn for the run, even if it has no digits."""
 _DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![0-9a-zA-Z])")
 
@@ -50,11 +52,13 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-_UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
+_UUID = re.compile(
+    r"(?<![0-9a-zA-Z])[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-zA-Z])"
+)
 _RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
-_TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])[a-z0-9_]{8}(?![a-z0-9_])")
+_TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
 
 def _dated(masks: Masks, found: re.Match[str]) -> str:

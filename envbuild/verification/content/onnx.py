@@ -1,6 +1,6 @@
 """ONNX models: all of their bytes but a graph's drawn name and what the exporter noted about itself and the time.
 
-skl2onnx calls a graph ``uuid4().hex`` unless it is given a name; CatBoost notes an identity and when it trained a model.
+skl2onnx calls a graph ``uuid4().hex`` if nobody names it; CatBoost notes an identity and when it trained a model.
 Source: onnx/onnx.proto (``ModelProto``, ``GraphProto``, ``StringStringEntryProto``).
 """
 

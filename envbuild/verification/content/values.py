@@ -14,6 +14,9 @@ MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
 _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
+_BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
+"""Names that results have as well: a residual sum of squares, what an animal remembers."""
+_KB = 1024
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
@@ -46,7 +49,7 @@ _MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached"
 _KILOBYTES = re.compile(r"\d+ kB")
 _BYTES = re.compile(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = re.compile(
-    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|^t_start$|(?:^|_)at$)"
+    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
 )
 
 
@@ -61,7 +64,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         siblings: the keys next to it.
     """
     kind = kind_of(key) if key else None
-    if kind == "identity" and not _is_process(key):
+    if (kind == "identity" and not _is_process(key)) or (key.lower() in _BARE_MEMORY and not _may_be_memory(value)):
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
@@ -77,6 +80,11 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         out.leave_out(path, text, "time", moment=True, during=out.is_during(moment_of(value)))
     else:
         out.add(path, text)
+
+
+def _may_be_memory(value: float) -> bool:
+    """Whether a number may be one of bytes, or kilobytes, in use: a whole one of thousands."""
+    return value >= _KB and value == int(value)
 
 
 def _is_thread(path: str, key: str) -> bool:

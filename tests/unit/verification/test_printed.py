@@ -747,7 +747,7 @@ def test_the_report_of_lightning() -> None:
         ("Process-3 fold 3", "Process-3 fold 3"),
         ("done | elapsed: 17.2min finished", "done | elapsed: ⟨time⟩ finished"),
         ("training speed: 120 iterations (0.0012 s / it)", "training speed: 120 iterations (⟨rate⟩)"),
-        ("lr: 0.02  max_mem: 340M", "lr: 0.02 max_mem: ⟨memory⟩"),
+        ("lr: 0.02  max_mem: 340M", "lr: 0.02  max_mem: ⟨memory⟩"),
         ("max_mem: 340 rows", "max_mem: 340 rows"),
         ("drift 0.0012 m / it", "drift 0.0012 m / it"),
         ("| order 3 | 12.34 min | late |", "| order 3 | 12.34 min | late |"),
