@@ -46,6 +46,7 @@ _FIXED = ("entropy", "addresses", "order")
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
 
+_NEAR = 0.01
 _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
@@ -281,7 +282,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         if all(place in each for each in values)
     }
     measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
-    begun = [place for place, kind in kinds.items() if kind == "" and values[0][place] != values[1][place]]
+    begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
     if not begun:
         return measured, []
     laboratory.observed(1, "the clock fixed, again", now, look)
@@ -302,6 +303,12 @@ def _kind(values: Sequence[tuple[When, str]]) -> str:
     if not all(text.replace(",", "").replace(".", "", 1).isdecimal() for _, text in values):
         return "text"
     return kind_of_numbers([(when, number_of(text.replace(",", ""))) for when, text in values]) or ""
+
+
+def _far(one: str, other: str) -> bool:
+    """Whether two numbers differ by more than the rounding of seconds since 1970 leaves in short times."""
+    mine, theirs = (float(text.replace(",", "")) for text in (one, other))
+    return abs(mine - theirs) > _NEAR * max(abs(mine), abs(theirs))
 
 
 def _span(record: Record) -> Span:

@@ -131,7 +131,7 @@ def by_midnight(one: str, other: str) -> bool:
 
 def is_exact(number: str) -> bool:
     """Whether a number has so many significant digits that two measurements hardly ever give it."""
-    digits = re.sub(r"(?i)e.*|[^\d]", "", number).lstrip("0")
+    digits = re.sub(r"(?i)(?<=\d)e.*|[^\d]", "", number).lstrip("0")
     return len(digits) >= _DIGITS
 
 
