@@ -368,6 +368,12 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 
 OTHER = {
+    "a residual sum of squares": (as_json(rss=137.92), as_json(rss=161.59)),
+    "a score called memory": (as_json(memory=0.87), as_json(memory=0.66)),
+    "rows called by their numbers": (
+        b'<html><tr id="10034567"><td>10034567</td></tr></html>',
+        b'<html><tr id="10099999"><td>10099999</td></tr></html>',
+    ),
     "dur elsewhere": (as_json(dur=3.32, epoch=1), as_json(dur=2.24, epoch=1)),
     "skorch's history, a loss": (
         SKORCH % b"3.32",

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.record.printed import Printed
+from envbuild.record.shared_names import common_names
 from envbuild.verification import printed
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
@@ -286,6 +287,58 @@ def test_where_lines_of_other_threads_are_is_no_result() -> None:
     assert one.digest != logged((4, "epoch 1"), (4, "wrote"), (4, "epoch 2"), (4, "wrote 2")).digest
     assert logged((4, "epoch 1"), (4, "epoch 2")).threads == ""
     assert logged((4, "epoch 1"), (4, "epoch 2")).digest != logged((4, "epoch 2"), (4, "epoch 1")).digest
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("10:31:22 -0412", "10:31:22 -0413"),
+        ("2026-11-21 10:31:22 +1250 points", "2026-11-21 10:31:22 +1251 points"),
+        ("best match 16S", "best match 23S"),
+        ("g_leak 0.31 mS", "g_leak 0.32 mS"),
+        ("price 450 US", "price 451 US"),
+        ("r1 0 chr1 68M32S", "r1 0 chr1 69M31S"),
+        ("winner: 2026-11-21_resnet50", "winner: 2026-11-21_resnet18"),
+        ("best checkpoint: tmp_step_37", "best checkpoint: tmp_step_38"),
+        ("crash at 0x004011f2", "crash at 0x004011f6"),
+        ("10:31:22 |    *", "10:31:22 |      *"),
+        ("pruned model memory: 14.21 MB", "pruned model memory: 14.22 MB"),
+    ],
+)
+def test_what_looks_like_a_measurement_and_is_none(one: str, other: str) -> None:
+    """A red team's: zones, units in capitals, names behind dates, blanks."""
+    assert MASKS.mask(one).text != MASKS.mask(other).text
+
+
+def test_lines_of_many_parts_are_masked() -> None:
+    """Names with parts were looked for from each of them on, which took minutes for this one."""
+    line = "a/" * 30_000
+    assert MASKS.mask(f"{line} time 0.5").text == f"{line} time ⟨time⟩"
+
+
+ITEMS = [f"{number:08x}-0000-4000-8000-00000000000{number}" for number in range(6)]
+
+
+def ranked(*items: int) -> Printed:
+    """What is known of a ranking."""
+    return digest("".join(f"{rank},{ITEMS[item]}\n" for rank, item in enumerate(items)).encode()).result()
+
+
+def test_names_that_runs_share_are_data() -> None:
+    """UUIDs of a catalogue come in an order; those that are drawn are other ones in each run."""
+    for one, other, same in (
+        ((0, 1, 2), (0, 1, 2), True),
+        ((0, 1, 2), (1, 0, 2), False),
+        ((0, 1, 2), (3, 4, 5), True),
+        ((0, 1, 0), (3, 4, 3), True),
+        ((0, 1, 0), (3, 4, 4), False),
+        ((0, 1, 2), (0, 4, 5), True),
+        ((0, 1, 2), (4, 0, 5), False),
+    ):
+        found = ranked(*one), ranked(*other)
+        assert found[0].digest == found[1].digest
+        names = common_names([each.names for each in found])
+        assert (names[0] == names[1]) is same, (one, other)
 
 
 FRAME = """\

@@ -100,6 +100,21 @@ def test_what_is_printed_counts_always(stream: str) -> None:
     assert (ignored.outcome, ignored.ignored, ignored.compared) == ("identical", (stream,), ("1 file",))
 
 
+def test_names_that_several_runs_printed_are_data() -> None:
+    """They count in their order; so does which of the others are the same, but for lines of several processes."""
+
+    def named(*names: str, **changes: Any) -> Ran:
+        return ran(stdout=Printed(lines=3, sha256="a", unordered="u", names=names), **changes)
+
+    assert judge([named("a", "b"), named("a", "b")], 2).outcome == "identical"
+    assert judge([named("a", "b"), named("c", "d")], 2).outcome == "identical"
+    assert judge([named("a", "b"), named("b", "a")], 2).differs == ("standard output",)
+    assert judge([named("a", "b"), named("c", "c")], 2).outcome == "different"
+    assert judge([named("a", "b"), named("c", "d"), named("d", "c")], 3).groups == ((0,), (1,), (2,))
+    two = {"processes": (process(), process(path="1"))}
+    assert judge([named("a", "b", **two), named("b", "a", **two)], 2).outcome == "identical"
+
+
 def test_lines_of_several_processes_come_in_any_order() -> None:
     """Between processes order is chance and no result; within one process it is a result."""
     one, other = (Printed(lines=2, sha256=sign, unordered="u") for sign in "ab")
