@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from envbuild.difference.text import shown
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
@@ -24,7 +25,7 @@ from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
-from envbuild.verification.lines import TextDifference, short
+from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.printed import PROFILE, rows
 from envbuild.verification.tokens import number_of
 
@@ -181,7 +182,7 @@ class InDoubt:
             other = next(at for at, each in enumerate(self.known) if each[path, name] != self.known[0][path, name])
             found = self.left.difference(path, name, 0, other)
             if sum(stream == path for stream, _ in lines) <= _QUOTED:
-                yield f"{_NAMES[path]}, line {found.line}: {short(found.before)} → {short(found.after)}"
+                yield f"{_NAMES[path]}, line {found.line}: {' → '.join(shown(*excerpts(found.before, found.after)))}"
 
     def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
         """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core import leftovers
+from envbuild.difference.text import shown
 from envbuild.errors import UsageError
 from envbuild.operations import clock
 from envbuild.operations.events import Events, RunEnded, RunsEnded
@@ -19,7 +20,7 @@ from envbuild.runs.repeat import ALL, APART, FREE, Repeat, Repeated, clear, repe
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES
 from envbuild.verification.judge import Ran, Verdict
-from envbuild.verification.lines import short
+from envbuild.verification.lines import excerpts
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
@@ -316,7 +317,7 @@ def _undecided(
     for other in others:  # the first that differs is enough: some of its lines are quoted
         if texts := undecided(session.plan.request.project, first, other, verdict, options.ignore):
             found = [
-                f"{each.path}, line {each.line}: {short(each.before)} → {short(each.after)}"
+                f"{each.path}, line {each.line}: {' → '.join(shown(*excerpts(each.before, each.after)))}"
                 for each in texts
                 if (each.path, each.line) not in known
             ]

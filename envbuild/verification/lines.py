@@ -6,13 +6,17 @@ import re
 
 import msgspec
 
-_TIMES = re.compile(
+_MOMENT = (
     r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
     r"|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
     r"|\b1[5-9]\d{8}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b"
-    r"|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
+)
+_MOMENTS = re.compile(_MOMENT)
+_TIMES = re.compile(
+    rf"{_MOMENT}|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
 )
+_LONG = 48
 _IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
 
 
@@ -38,4 +42,10 @@ def difference_of(before: str, after: str) -> str:
 def short(line: str) -> str:
     """Cut a line for a sentence."""
     line = line.strip()
-    return line if len(line) <= 48 else f"{line[:47]}…"
+    return line if len(line) <= _LONG else f"{line[:47]}…"
+
+
+def excerpts(before: str, after: str) -> tuple[str, str]:
+    """Return two lines for a sentence: where they are long, without the moments in them that differ in every run."""
+    one, other = (_MOMENTS.sub("…", line) for line in (before, after))
+    return (one, other) if one != other and max(len(before), len(after)) > _LONG else (before, after)

@@ -16,7 +16,7 @@ from envbuild.difference.text import shown
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
 from envbuild.verification.judge import Verdict
-from envbuild.verification.lines import TextDifference
+from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.nodes import NodeRow, NodeTable
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _first(found: Divergence | None) -> Iterator[tuple[str, str]]:
 
 def _printed(found: TextDifference) -> str:
     """Quote the first line at which a stream differs."""
-    before, after = shown(found.before, found.after)
+    before, after = shown(*excerpts(found.before, found.after))
     return f"{found.path} line {found.line:,}: {before} → {after}"
 
 

@@ -17,6 +17,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.core.tfrecord import crc32c
 from envbuild.determinism.operations import table
 from envbuild.difference.finding import Finding
+from envbuild.difference.text import shown
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verify import Verification
@@ -25,7 +26,7 @@ from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
-from envbuild.verification import attestation
+from envbuild.verification import attestation, lines
 from envbuild.verification.calls import (
     CALLBACK,
     ISOLATED,
@@ -1034,3 +1035,11 @@ def test_folders_that_are_named_for_the_run_are_compared_under_a_common_name() -
     start = "2026-01-01T10:15:00.000Z"
     runs = [ran(output(), folders=(folder(name),), start=start) for name in names]
     assert judge(runs, 2).outcome == "identical"
+
+
+def test_long_lines_are_quoted_where_they_differ() -> None:
+    """The moment in front of a line of a log is another one in each run; what counts comes behind it."""
+    head = "[flaml.automl.logger: 11-26 17:49:{}] {{2732}} INFO - Time taken to find the best model of all: {}"
+    one, other = lines.excerpts(head.format("25", 3.238), head.format("34", 1.718))
+    assert shown(one, other) == ("…del of all: 3.238", "…del of all: 1.718")
+    assert lines.excerpts("10:00:01 a", "10:00:02 a") == ("10:00:01 a", "10:00:02 a")
