@@ -31,11 +31,19 @@ def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     if output.bare:
         return read_noted(output.bare, output.notes, masks)
     file = folder / output.path
-    if not file.parent.resolve().is_relative_to(folder.resolve()):
+    if not _is_below(file, folder):
         return None
     if file.is_symlink():
         return read(masked_path(os.readlink(file), masks).encode("utf-8", "surrogateescape"), masks)  # noqa: PTH115
     return read_file(file, masks)
+
+
+def _is_below(file: Path, folder: Path) -> bool:
+    """Whether no link leads from a folder to a file elsewhere, or in a circle."""
+    try:
+        return file.parent.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False
 
 
 def content_in(found: Repeated, output: Output, masks: Masks) -> Content | None:
@@ -62,7 +70,12 @@ def renamed_files(a: Record, b: Record) -> dict[str, str]:
 
 def with_names_of(record: Record, renamed: Mapping[str, str]) -> Record:
     """Return a record with files and folders under other names; ``renamed`` as ``renamed_files`` returns it."""
-    outputs = (msgspec.structs.replace(each, path=renamed.get(each.path, each.path)) for each in record.outputs)
+    outputs = (
+        msgspec.structs.replace(
+            each, path=renamed.get(each.path, each.path), part_of=renamed.get(each.part_of, each.part_of)
+        )
+        for each in record.outputs
+    )
     folders = (msgspec.structs.replace(each, path=renamed.get(each.path, each.path)) for each in record.folders)
     return msgspec.structs.replace(record, outputs=tuple(outputs), folders=tuple(folders)) if renamed else record
 
@@ -81,7 +94,8 @@ def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, S
             continue
         one, another = (_known(side, output, of) for side, output, of in ((a, mine, masks[0]), (b, other, masks[1])))
         if one is not None and another is not None:
-            found[0][mine.path], found[1][other.path] = with_shared_names((one, another))
+            fresh = not mine.canonical and not other.canonical  # a digest alone says nothing of names
+            found[0][mine.path], found[1][other.path] = with_shared_names((one, another)) if fresh else (one, another)
     return noted(a, found[0]), noted(b, found[1])
 
 
@@ -126,7 +140,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
     outside = output.path.startswith("/")
     for folder in (kept / OUTSIDE,) if outside else (kept / OUTPUTS, side.project):
         file = folder / output.path.lstrip("/")
-        if not file.parent.resolve().is_relative_to(folder.resolve()):
+        if not _is_below(file, folder):
             continue
         data = read_foreign(file, FILE)
         if data is None or sha256_bytes(data) != output.sha256:

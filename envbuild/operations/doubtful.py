@@ -22,7 +22,7 @@ from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.clockwork import Span, kind_of_numbers, settings
+from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, excerpts
@@ -307,9 +307,14 @@ def _kind(values: Sequence[tuple[When, str]]) -> str:
 
 
 def _far(one: str, other: str) -> bool:
-    """Whether two numbers differ by more than the rounding of seconds since 1970 leaves in short times."""
+    """Whether two numbers differ by more than the rounding of seconds since 1970 leaves in short times.
+
+    And not by what lies between the clocks' beginnings: an age.
+    """
     mine, theirs = (float(text.replace(",", "")) for text in (one, other))
-    return abs(mine - theirs) > _NEAR * max(abs(mine), abs(theirs))
+    between = abs(mine - theirs)
+    ages = (SHIFT / 1e9 * each for each in (1, 1e3, 1 / 60, 1 / 3600, 1 / 86400))
+    return between > _NEAR * max(abs(mine), abs(theirs)) and not any(abs(between / age - 1) < _NEAR for age in ages)
 
 
 def _span(record: Record) -> Span:

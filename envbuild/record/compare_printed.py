@@ -65,9 +65,12 @@ def compare_printed(one: Record, other: Record) -> PrintedComparison:
 
 def _equal(one: Printed, other: Printed, *, several: bool) -> bool | None:
     """Whether two streams are equal; None if it is not known: behind the bound there may be times, or other lines."""
-    alike = one.unordered == other.unordered if several else one.digest == other.digest
-    names = common_names([one.names, other.names], ordered=not several)
-    alike = alike and names[0] == names[1]
+    both = bool(one.threads and other.threads)
+    mine, theirs = (each.digest if both else each.sha256 for each in (one, other))
+    alike = one.unordered == other.unordered if several else mine == theirs
+    if one.names and other.names:  # older records have none
+        names = common_names([one.names, other.names], ordered=not several and not both)
+        alike = alike and names[0] == names[1]
     if one.rest_bytes or other.rest_bytes:
         return True if alike and (one.rest_bytes, one.rest) == (other.rest_bytes, other.rest) else None
     return alike

@@ -126,6 +126,19 @@ def kind_of(name: str) -> Kind | None:
     return "identity" if words in _ALONE or "".join(words) == "runid" else None
 
 
+BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
+"""Names that results have as well: a residual sum of squares, what an animal remembers."""
+_KB = 1024
+
+
+def may_be_memory(name: str, value: float) -> bool:
+    """Whether a number may be what its name says, bytes or kilobytes in use; True for other names.
+
+    A bare name decides nothing: under it only whole numbers of some size are memory.
+    """
+    return name.lower() not in BARE_MEMORY or (value >= _KB and float(value).is_integer())
+
+
 def _has_memory(word: str) -> bool:
     """Whether a word before ``memory`` leaves it that of a program: a phone's memory is data."""
     word = word.rstrip("0123456789")

@@ -7,20 +7,36 @@ and which of them comes first is a result.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Sequence
 
-_UUID = re.compile(
-    r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE
-)
 MOST = 2_000
-"""Names of a file or stream that are kept."""
+"""Names of a file or stream that are kept; of those behind them a digest is."""
+_REST = "+"
 
 
-def uuids_in(text: str) -> list[str]:
-    """Return the UUIDs in a text, shortened."""
-    return [shortened(each) for each in _UUID.findall(text)]
+class SharedNames:
+    """Collects the names of a file or a stream."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._sum, self._ordered = 0, hashlib.sha256()
+
+    def add(self, names: Sequence[str]) -> None:
+        """Note names in their order."""
+        for name in names:
+            short = shortened(name)
+            if len(self._names) < MOST:
+                self._names.append(short)
+            else:
+                self._sum = (self._sum + int(short, 16)) % (1 << 64)
+                self._ordered.update(short.encode())
+
+    def result(self) -> tuple[str, ...]:
+        """Return what is known of them: the first ones, then a sum and a digest of all others if there are any."""
+        if len(self._names) < MOST or not self._sum:
+            return tuple(self._names)
+        return (*self._names, f"{_REST}{self._sum:x} {self._ordered.hexdigest()[:16]}")
 
 
 def shortened(name: str) -> str:
@@ -35,11 +51,17 @@ def common_names(runs: Sequence[Sequence[str]], *, ordered: bool = True) -> list
         runs: the names of each in their order, shortened.
         ordered: their order counts.
     """
-    seen = Counter(name for names in runs for name in {*names})
+    seen = Counter(each for names in runs for each in {_same(name) for name in names})
     if not ordered:
-        return [sorted(name for name in names if seen[name] > 1) for names in runs]
+        several = [] if any(len(names) > MOST for names in runs) else runs
+        return [sorted(name for name in names if seen[name] > 1) for names in several] or [[] for _ in runs]
     found = []
     for names in runs:
-        own = {name: f"#{at}" for at, name in enumerate(dict.fromkeys(each for each in names if seen[each] < 2))}
+        own = {name: f"#{at}" for at, name in enumerate(dict.fromkeys(each for each in names if seen[_same(each)] < 2))}
         found.append([own.get(name, name) for name in names])
     return found
+
+
+def _same(name: str) -> str:
+    """Return what two runs have in common that have the same names: of a digest of many its sum."""
+    return name.partition(" ")[0] if name.startswith(_REST) else name

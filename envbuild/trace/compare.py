@@ -45,11 +45,10 @@ def read_run(folder: Path) -> tuple[Trace, ...]:
 def digest(traces: Sequence[Trace]) -> str:
     """Return the SHA-256 of what was traced: equal for two runs whose parameters were equal at each entry.
 
-    Of several workers, such as those of a pool, what each optimiser went through counts, and not in which of them: that
+    Of workers, such as those of a pool, what each optimiser went through counts, and not in which of them: that
     is chance, and so is the number in its label. Ranks have an identity of their own.
     """
-    workers = [trace for trace in traces if "worker " in trace.process]
-    pooled = workers if len({trace.process for trace in workers}) > 1 else []
+    pooled = [trace for trace in traces if "worker " in trace.process]
     own = [
         [trace.process, [[step.group.source, step.group.label, *_of_step(step)] for step in trace.steps]]
         for trace in traces

@@ -633,7 +633,8 @@ class _Stream:
     def __init__(self, kind: Literal["stdout", "stderr"], runs: Sequence[Ran], *, several: bool) -> None:
         self.kind: ChannelKind = kind
         self._several = several
-        names = shared_names([self._of(run).names for run in runs], ordered=not several)
+        ordered = not several and not any(self._of(run).threads for run in runs)
+        names = shared_names([self._of(run).names for run in runs], ordered=ordered)
         self._names = {id(run): each for run, each in zip(runs, names, strict=True)}
         shuffled = len({self._of(run).sha256 for run in runs}) > len({str(self.value(run)) for run in runs})
         self._shuffled = f"several {'processes' if several else 'threads'} printed" if shuffled else ""

@@ -31,7 +31,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED, Printed
-from envbuild.record.shared_names import MOST, uuids_in
+from envbuild.record.shared_names import SharedNames
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
 
@@ -104,11 +104,13 @@ class Masked(msgspec.Struct, frozen=True):
 
     Attributes:
         guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
+        names: what was masked as a drawn name, in its order.
     """
 
     text: str
     kinds: frozenset[str]
     guessed: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> bool:
@@ -220,24 +222,28 @@ class Masks:
             or _MAYBE.search(line) is None
         ):
             return Masked(line, frozenset(kinds))
-        line = self._apply(_without_row(line, kinds), kinds)
+        names: list[str] = []
+        line = self._apply(_without_row(line, kinds), kinds, names)
         guessed = _GUESSED in kinds
         kinds.discard(_GUESSED)
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds), guessed)
+        return Masked(_squeezed(line) if kinds else line, frozenset(kinds), guessed, tuple(names))
 
     def _named(self, found: re.Match[str]) -> str:
         name = self._files().get(found[0]) if self._files is not None else None
         return found[0] if name is None else f"⟨digest of {name}⟩"
 
-    def _apply(self, line: str, kinds: set[str]) -> str:
+    def _apply(self, line: str, kinds: set[str], names: list[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
         done, left = -1, _may_match(line)
         while left:
             for number in left:
                 if number > done and number not in self._left_alone and _TABLE[number].is_in(line):
                     done = number
-                    before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
+                    before, line = (
+                        line,
+                        _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds, names), line),
+                    )
                     if line != before:
                         left = _may_match(line)
                         break
@@ -245,7 +251,7 @@ class Masks:
                 break
         return line
 
-    def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
+    def _replace(self, rule: _Rule, kinds: set[str], names: list[str], found: re.Match[str]) -> str:
         if rule.moment is not None:
             moment = rule.moment(found)
             if moment is None or not self.is_moment(moment):
@@ -257,9 +263,17 @@ class Masks:
         if said.counts or _is_row(found):
             return found[0]
         kinds.add(rule.kind)
+        if rule.mark == "name":
+            names.append(found[0][len(keep or "") :])
         if rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure:
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
+
+
+def _squeezed(line: str) -> str:
+    plotted = _PLOTTED.search(line)
+    end = plotted.start() if plotted is not None else len(line)
+    return _SPACES.sub(" ", line[:end]) + line[end:]
 
 
 def _without_row(line: str, kinds: set[str]) -> str:
@@ -695,9 +709,12 @@ def _may_match(line: str) -> tuple[int, ...]:
 
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """No text that a program prints holds these: such lines are compared as they are."""
-_SPACES = re.compile(r" {2,}(?=⟨)|(?<=⟩) {2,}|(?<=⟩[^\w\s]) {2,}| {2,}(?=[^\w\s]⟨)")
+_SPACES = re.compile(r" {2,}")
+_PLOTTED = re.compile(r"(?<! ) {2,}[*#·•+^@=~○●▁▂▃▄▅▆▇█-]+ *[|│┃]?\Z")
+"""The end of a line of a plot: where its marks are is what it says."""
 _ROW = re.compile(
-    rf"\s*(?P<name>[A-Za-z][A-Za-z_]*_[A-Za-z_]+)\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*", re.IGNORECASE
+    rf"\s*(?P<name>[A-Za-z][A-Za-z_]{{0,99}}_[A-Za-z_]{{1,99}})\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*",
+    re.IGNORECASE,
 )
 _CURVE = re.compile(r"wandb:\s+(?P<name>[A-Za-z]\S*)\s(?P<rest>\s*[▁▂▃▄▅▆▇█]+)\s*")
 """A metric's history as Weights & Biases draws it at the end of a run."""
@@ -715,8 +732,8 @@ _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 _STAMP = re.compile(r"\[?(?:\d[\d/.-]*[ T])?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: [AP]M)?\]?(?= )")
 """The time in front of a line of a log."""
-_OF_THREAD = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) ")
-"""The prefix of a line of absl's and glog's log, with the thread that logged it."""
+_OF_THREAD = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) (?:[\w.]+:\d+\] (\[process=\d+\])?)?")
+"""The prefix of a line of absl's and glog's log, with the thread that logged it, and what Orbax puts before its own."""
 _RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
 _TIMED = r"\d+\.\d{3}"
 _REPORTS = (
@@ -934,7 +951,7 @@ class _Sums(msgspec.Struct, kw_only=True):
     aside: int = 0
     unordered: int = 0
     lines: int = 0
-    names: list[str] = msgspec.field(default_factory=list)
+    names: SharedNames = msgspec.field(default_factory=SharedNames)
     masked: Counter[str] = msgspec.field(default_factory=Counter)
 
 
@@ -980,7 +997,7 @@ class PrintedDigest:
             lines=sums.lines,
             sha256=sums.ordered.hexdigest() if sums.lines else "",
             unordered=f"{sums.unordered:064x}" if sums.lines else "",
-            names=tuple(sums.names),
+            names=sums.names.result(),
             threads=f"{sums.first.hexdigest()}{sums.aside:064x}" if sums.first is not None else "",
             masked=dict(sorted(sums.masked.items())),
         )
@@ -995,12 +1012,11 @@ class PrintedDigest:
             return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
         number = int.from_bytes(hashlib.sha256(data).digest(), "big")
-        if "names" in found.kinds and len(self._sums.names) < MOST:
-            self._sums.names += uuids_in(text)[:MOST]
+        self._sums.names.add(found.names)
         thread = _OF_THREAD.match(text)
         if thread is not None:
             self._thread = self._thread or thread[1]
-        if thread is not None and thread[1] != self._thread:
+        if thread is not None and thread[1] != self._thread and thread[2]:
             if self._sums.first is None:
                 self._sums.first = self._sums.ordered.copy()
             self._sums.aside = (self._sums.aside + number) % (1 << 256)

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from envbuild.record.shared_names import MOST, common_names, shortened, uuids_in
+from envbuild.record.shared_names import SharedNames, common_names
 from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
@@ -34,6 +34,8 @@ _READ = 4096
 _NUMBERS = re.compile(r"[\d.]+")
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
+_DATA = re.compile(r"[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
+"""Identities that two runs have in common only if they are data: drawn ones, and those that count things."""
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -153,7 +155,7 @@ class Canonical:
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
-    _names: list[str] = field(default_factory=list)
+    _names: SharedNames = field(default_factory=SharedNames)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
@@ -177,7 +179,7 @@ class Canonical:
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
-            names=tuple(self._names[:MOST]),
+            names=self._names.result(),
         )
 
     def spend(self, size: int) -> None:
@@ -234,8 +236,8 @@ class Canonical:
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
-        if kind == "identity" and isinstance(value, str) and len(self._names) < MOST and not value.isdecimal():
-            self._names.append(shortened(value))
+        if kind == "identity" and isinstance(value, str) and _DATA.fullmatch(value) is not None:
+            self._names.add([value])
         if len(self._left_out) < _SHOWN:
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
@@ -265,8 +267,7 @@ class Canonical:
 
     def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""
-        if "names" in masked.kinds and len(self._names) < MOST:
-            self._names += uuids_in(value)
+        self._names.add(masked.names)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)

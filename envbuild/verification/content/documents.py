@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import kind_of, name_leaves_doubt
+from envbuild.record.measurements import kind_of, may_be_memory, name_leaves_doubt
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
@@ -30,6 +30,8 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_NAMED = re.compile(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
+_TAG = re.compile(r"(<[^<>]*>)")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
 _PAGE = re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
@@ -269,10 +271,16 @@ def _numbered(text: str) -> str:
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:
         return text
-    # Between quotes, behind "#" and in scripts; what is shown is data.
-    return re.sub(
-        r"(?<![0-9a-z> ])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z<])", lambda found: known.get(found[0], found[0]), text
-    )
+    parts, hidden = _TAG.split(text), ""
+    for at, part in enumerate(parts):
+        if at % 2:
+            name = part[1:].lstrip("/").partition(">")[0].split(None, 1)[:1]
+            if name and name[0].lower() in ("script", "style"):
+                hidden = "" if part.startswith("</") else name[0]
+        elif not hidden:
+            continue  # what is shown is data
+        parts[at] = _NAMED.sub(lambda found: known.get(found[0], found[0]), part)
+    return "".join(parts)
 
 
 def _table(out: Canonical, path: str, text: str) -> bool:
@@ -370,6 +378,10 @@ def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> 
         return at > 0
     kind = kind_of(name)
     if kind is None or kind == "identity":
+        return False
+    if kind == "memory" and not all(
+        may_be_memory(name, float(row[at])) for row in cells if at < len(row) and _is_number(row[at])
+    ):
         return False
     if name.lower() in _BY_VALUES:
         found = [float(row[at]) for row in cells if at < len(row) and _is_number(row[at])]

@@ -36,6 +36,9 @@ _BYTES = 64 << 30
 """Bytes of all values together."""
 _PIECE = 1 << 20
 _HEIGHT = 64
+_METADATA = (b".zarray", b".zattrs", b".zgroup", b"zarr.json")
+"""Ends of the keys of what is said of arrays."""
+_ENTRIES = 4_000_000
 _PART = re.compile(r"(?:.+/)?d/[0-9a-f]{32}")
 """Files of data that TensorStore named. A database may be made to refer to files of any name: those are results too."""
 
@@ -74,7 +77,7 @@ def read_manifest(out: Canonical, folder: Path, data: bytes, nested: Nested) -> 
         digest, content = database.value(place)
         pairs.add((key, digest))
         out.add("", key)
-        if content is None:
+        if content is None or not key.endswith(_METADATA):  # numbers are never a text, whatever they look like
             out.add(_name(key), digest)
         else:
             nested(out, _name(key), content)
@@ -93,7 +96,7 @@ class _Database:
 
     def __init__(self, out: Canonical, folder: Path) -> None:
         self._out, self._folder = out, folder
-        self._nodes, self._bytes = _NODES, _BYTES
+        self._nodes, self._bytes, self._entries_left = _NODES, _BYTES, _ENTRIES
         self._leaves: dict[tuple[_Place, bytes], dict[bytes, _Place | bytes]] = {}
         self.files: set[str] = set()
 
@@ -109,14 +112,18 @@ class _Database:
         if method not in (_PLAIN, _ZSTD):
             raise UnreadableError("another compression")
         table = body.files("")
-        roots = list(self._leaf_versions(body, table))
-        for place, _height in self._older_versions(body, table, heights=True):
-            roots = [*self._below(place), *roots]
+        newest_roots = list(self._leaf_versions(body, table))
+        above = self._older_versions(body, table, heights=True)
         body.end()
+        roots = [root for place, _ in above for root in self._below(place)] + newest_roots
         if not roots:
             raise UnreadableError("a database without a version")
         *older, newest = ({} if place is None else self._keys(place, height, b"") for place, height in roots)
-        return newest, {pair for each in older for pair in each.items()} - {*newest.items()}
+        earlier: set[tuple[bytes, _Place | bytes]] = set()
+        for each in older:
+            self._take(len(each))
+            earlier |= each.items()
+        return newest, earlier - newest.items()
 
     def _below(self, place: _Place, depth: int = 0) -> Iterator[tuple[_Place | None, int]]:
         """Return the roots of a node of the tree of versions."""
@@ -168,8 +175,14 @@ class _Database:
             raise UnreadableError("a node of another height")
         table = body.files(place.base)
         found = self._branches(body, table, height, prefix) if height else dict(self._entries(body, table, prefix))
+        self._take(len(found))
         self._leaves[place, prefix] = found
         return found
+
+    def _take(self, entries: int) -> None:
+        self._entries_left -= entries + 1
+        if self._entries_left < 0:
+            raise TooMuchError("more entries than are read")
 
     def _branches(
         self, body: _Body, table: list[tuple[str, str]], height: int, prefix: bytes
@@ -247,7 +260,7 @@ class _Database:
                         raise UnreadableError("a file of data that ends too early")
                     left -= len(piece)
                     yield piece
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, RuntimeError) as error:  # the last: links in a circle
             raise UnreadableError(f"a file of data that cannot be read: {error}") from None
         self.files.add(place.path)
 
@@ -258,6 +271,9 @@ _NOWHERE = (1 << 64) - 1
 
 class _Body(Cursor):
     """What is in a node or in the manifest, unpacked."""
+
+    _keys_left = 64 << 20
+    """Bytes of all keys of a node."""
 
     def take(self, size: int) -> bytes:
         """Return the next bytes."""
@@ -329,6 +345,9 @@ class _Body(Cursor):
             if common > len(before):
                 raise UnreadableError("a key shorter than what is common")
             before = before[:common] + self._take(own)
+            self._keys_left -= len(before) + 1
+            if self._keys_left < 0:
+                raise TooMuchError("longer keys than are read")
             found.append(before)
         return found
 

@@ -7,6 +7,7 @@ Source: onnx/onnx.proto (``ModelProto``, ``GraphProto``, ``StringStringEntryProt
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from envbuild.core.tfrecord import fields_of
 from envbuild.verification.content import values
@@ -20,6 +21,7 @@ _NODE, _NAME = 1, 2
 _OF_GRAPH = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))
 _NEWEST = 40
 """Versions of the format that are to be expected; 13 in 2025."""
+_FIELDS = 10_000
 _NEXT = b"\x12\x1a\x22\x28\x32\x3a\x42"
 """What may follow the version: texts, a number, the graph, sets of operators."""
 
@@ -29,10 +31,12 @@ def is_model(data: bytes) -> bool:
     if data[:1] != b"\x08" or not 0 < data[1] < _NEWEST or data[2:3] not in {bytes((each,)) for each in _NEXT}:
         return False
     try:
-        fields = [number for number, _ in fields_of(data)]
+        fields = [number for number, _ in islice(fields_of(data), _FIELDS + 1)]
     except (ValueError, IndexError):
         return False
-    return fields.count(_VERSION) == fields.count(_GRAPH) == 1 and _OF_MODEL.issuperset(fields)
+    return (
+        len(fields) <= _FIELDS and fields.count(_VERSION) == fields.count(_GRAPH) == 1 and _OF_MODEL.issuperset(fields)
+    )
 
 
 def read_model(out: Canonical, path: str, data: bytes, nested: Nested) -> None:

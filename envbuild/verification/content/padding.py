@@ -26,15 +26,16 @@ class Node(Protocol):
         """What is in it, in the order in which it was put in."""
 
 
-def without_padding(data: bytes, dtype: Any) -> bytes:
+def without_padding(data: bytes, dtype: Any, left: list[int]) -> bytes:
     """Return the values of an array with zeros where no field is.
 
     Args:
         data: rows, one behind the other.
         dtype: their type: an object in a pickle.
+        left: counts down what may still be looked at in the pickle: a byte of a field each.
     """
     try:
-        fields = _fields(dtype, 0)
+        fields = _fields(dtype, 0, left)
     except (ValueError, TypeError, AttributeError, IndexError):
         return data
     if 1 not in fields or 0 not in fields or len(data) % len(fields):
@@ -46,7 +47,7 @@ def without_padding(data: bytes, dtype: Any) -> bytes:
     return bytes(found)
 
 
-def _fields(dtype: Any, depth: int) -> bytes:
+def _fields(dtype: Any, depth: int, left: list[int]) -> bytes:
     """Return a row's bytes: 1 where a field is, 0 elsewhere; raises ``ValueError`` and the like for all other forms."""
     kind, arguments, state = dtype.parts
     if kind.parts != [DTYPE] or depth > _NESTED:
@@ -56,22 +57,23 @@ def _fields(dtype: Any, depth: int) -> bytes:
         raise ValueError("a type of another name")
     size = int(name[2]) * (4 if name[1] == "U" else 1)
     _, _, base, names, table, *_ = state.parts[0].parts
-    if size > _ROW:
+    left[0] -= size + 1
+    if size > _ROW or left[0] < 0:
         raise ValueError("a large row")
     if names is not None:
         found = bytearray(size)
         for field in table.parts[1::2]:
             part, at, *_ = field.parts
-            used = _fields(part, depth + 1)
+            used = _fields(part, depth + 1, left)
             if not 0 <= at <= size - len(used):
                 raise ValueError("a field outside the row")
-            for place, known in enumerate(used, at):
-                found[place] |= known
+            both = int.from_bytes(found[at : at + len(used)], "big") | int.from_bytes(used, "big")
+            found[at : at + len(used)] = both.to_bytes(len(used), "big")
         return bytes(found)
     if base is not None:
         part, shape = base.parts
         count = int(math.prod(shape.parts))
-        each = _fields(part, depth + 1)
+        each = _fields(part, depth + 1, left)
         if len(each) * count != size:
             raise ValueError("a part of another size")
         return each * count

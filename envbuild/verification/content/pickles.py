@@ -120,7 +120,7 @@ def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) ->
         else:
             _step(stack, name, argument)
             if name in ("BUILD", "REDUCE"):
-                _keep_values(stack[-1])
+                _keep_values(stack[-1], left)
             if name == "BUILD" and (wrapped := _wrapped(stack[-1])) is not None:
                 stack[-1].parts.append(_array(stream, wrapped, left, depth))
     raise ValueError("no end")
@@ -160,10 +160,10 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
         size *= extent
         if size > rest:
             raise ValueError("an array beyond the end")
-    return _Values(without_padding(stream.read(size), dtype))
+    return _Values(without_padding(stream.read(size), dtype, left))
 
 
-def _keep_values(node: Any) -> None:
+def _keep_values(node: Any, left: list[int]) -> None:
     """Mark the bytes of an array, or of one number of NumPy's."""
     match node:
         case Node(kind="object", parts=[Node(parts=[name]), _, Node(kind="state", parts=[Node() as state])]):
@@ -176,7 +176,7 @@ def _keep_values(node: Any) -> None:
         return
     data = _latin(state.parts[place])
     if isinstance(data, bytes | bytearray) and not isinstance(data, _Values):
-        state.parts[place] = _Values(without_padding(bytes(data), state.parts[kind]))
+        state.parts[place] = _Values(without_padding(bytes(data), state.parts[kind], left))
 
 
 def _latin(data: Any) -> Any:

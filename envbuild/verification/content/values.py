@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import are_durations, kind_of, names_result
+from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.printed import common_host, moment_of
 
@@ -14,9 +14,6 @@ MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
 _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
-_BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
-"""Names that results have as well: a residual sum of squares, what an animal remembers."""
-_KB = 1024
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
@@ -64,7 +61,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         siblings: the keys next to it.
     """
     kind = kind_of(key) if key else None
-    if (kind == "identity" and not _is_process(key)) or (key.lower() in _BARE_MEMORY and not _may_be_memory(value)):
+    if (kind == "identity" and not _is_process(key)) or (kind == "memory" and not may_be_memory(key, value)):
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
@@ -80,11 +77,6 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         out.leave_out(path, text, "time", moment=True, during=out.is_during(moment_of(value)))
     else:
         out.add(path, text)
-
-
-def _may_be_memory(value: float) -> bool:
-    """Whether a number may be one of bytes, or kilobytes, in use: a whole one of thousands."""
-    return value >= _KB and value == int(value)
 
 
 def _is_thread(path: str, key: str) -> bool:

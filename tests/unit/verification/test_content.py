@@ -26,6 +26,7 @@ import pytest
 
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content import Difference, compare, leaves, read, read_file, read_noted
+from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.printed import Masks
 
@@ -46,6 +47,7 @@ def compared(one: bytes, other: bytes) -> Difference:
     mine, theirs = read(one, MASKS), read(other, MASKS)
     assert mine is not None
     assert theirs is not None
+    mine, theirs = with_shared_names((mine, theirs))
     return compare(mine, theirs)
 
 
@@ -368,6 +370,12 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 
 OTHER = {
+    "a column of sums of squares": (b"epoch,rss\n1,0.5\n2,0.25\n", b"epoch,rss\n1,0.6\n2,0.35\n"),
+    "an infinite sum of squares": (b'{"rss": 1e999, "loss": 1}', b'{"rss": 1e999, "loss": 2}'),
+    "users under UUIDs without dashes": (
+        b"user_uuid: 0123456789abcdef0123456789abcdef\nuser_uuid: fedcba9876543210fedcba9876543210\n",
+        b"user_uuid: fedcba9876543210fedcba9876543210\nuser_uuid: 0123456789abcdef0123456789abcdef\n",
+    ),
     "a residual sum of squares": (as_json(rss=137.92), as_json(rss=161.59)),
     "a score called memory": (as_json(memory=0.87), as_json(memory=0.66)),
     "rows called by their numbers": (

@@ -9,6 +9,8 @@ import zlib
 import pytest
 
 from envbuild.verification.content import read
+from envbuild.verification.content.padding import without_padding
+from envbuild.verification.content.pickles import Node
 from envbuild.verification.printed import Masks
 
 MASKS = Masks(1_795_247_763.0)
@@ -89,3 +91,16 @@ def test_each_byte_of_a_field_counts(name: str) -> None:
                 assert digest(data.replace(one, other, 1)) != digest(data)
                 changed += 1
     assert changed >= (16 if name == "npy" else 24)
+
+
+def test_types_in_types_are_looked_at_within_bounds() -> None:
+    """A pickle of a kilobyte may describe a type of 5 to the power of 20 fields: it counts by its bytes or as it is."""
+    plain = Node("object", [Node("global", ["numpy dtype"]), Node("tuple", ["f4", False, True])])
+    plain.parts.append(Node("state", [Node("tuple", [3, "<", None, None, None, -1, -1, 0])]))
+    kind = plain
+    for _ in range(20):
+        fields = Node("dict", [each for at in range(5) for each in (f"f{at}", Node("tuple", [kind, 0]))])
+        names = Node("tuple", [f"f{at}" for at in range(5)])
+        state = Node("state", [Node("tuple", [3, "|", None, names, fields, 8, 1, 0])])
+        kind = Node("object", [Node("global", ["numpy dtype"]), Node("tuple", ["V8", False, True]), state])
+    assert without_padding(b"12345678", kind, [100_000]) == b"12345678"

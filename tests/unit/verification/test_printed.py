@@ -268,14 +268,14 @@ def test_a_time_that_is_left_out_is_the_last_one_whatever_others_print_meanwhile
     assert digest(one).result().sha256 != digest(worse).result().sha256
 
 
-def logged(*lines: tuple[int, str]) -> Printed:
-    """What is known of a log as absl writes it, of a thread each."""
-    log = "".join(f"I1121 05:16:03.123456 {thread} train.py:7] {text}\n" for thread, text in lines)
+def logged(*lines: tuple[int, str], tag: str = "[process=0] ") -> Printed:
+    """What is known of a log as absl writes it for Orbax, of a thread each."""
+    log = "".join(f"I1121 05:16:03.123456 {thread} train.py:7] {tag}{text}\n" for thread, text in lines)
     return digest(log.encode()).result()
 
 
 def test_where_lines_of_other_threads_are_is_no_result() -> None:
-    """absl's log names the thread: those of the first one have an order, and all lines count."""
+    """Orbax' log names the thread: those of the first one have an order, and all lines count."""
     one = logged((7, "epoch 1"), (8, "wrote"), (7, "epoch 2"), (9, "wrote 2"))
     other = logged((4, "epoch 1"), (4, "epoch 2"), (5, "wrote 2"), (5, "wrote"))
     assert one.threads == other.threads
@@ -285,6 +285,9 @@ def test_where_lines_of_other_threads_are_is_no_result() -> None:
     assert one.digest != logged((4, "epoch 1"), (5, "wrote"), (4, "epoch 2"), (5, "wrote 3")).digest
     assert one.digest != logged((4, "epoch 1"), (5, "wrote"), (4, "epoch 2")).digest
     assert one.digest != logged((4, "epoch 1"), (4, "wrote"), (4, "epoch 2"), (4, "wrote 2")).digest
+    assert (
+        logged((4, "epoch 1"), (5, "loss 0.5"), tag="").threads == ""
+    )  # of a program's own thread: they have an order
     assert logged((4, "epoch 1"), (4, "epoch 2")).threads == ""
     assert logged((4, "epoch 1"), (4, "epoch 2")).digest != logged((4, "epoch 2"), (4, "epoch 1")).digest
 
@@ -314,6 +317,22 @@ def test_lines_of_many_parts_are_masked() -> None:
     """Names with parts were looked for from each of them on, which took minutes for this one."""
     line = "a/" * 30_000
     assert MASKS.mask(f"{line} time 0.5").text == f"{line} time ⟨time⟩"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "[18:40:22] Took 9.5s to load".ljust(60) + "train.py:12",
+            "[18:40:23] Took 10.2s to load".ljust(60) + "train.py:12",
+        ),
+        ("took 9.5s in all".ljust(24) + "loss 0.5", "took 10.5s in all".ljust(24) + "loss 0.5"),
+        ("(9.5s):".ljust(12) + "loss 0.5", "(10.5s):".ljust(12) + "loss 0.5"),
+    ],
+)
+def test_what_fills_a_column_is_no_difference(one: str, other: str) -> None:
+    """Lines whose columns a time leaves narrower."""
+    assert MASKS.mask(one).text == MASKS.mask(other).text
 
 
 ITEMS = [f"{number:08x}-0000-4000-8000-00000000000{number}" for number in range(6)]
@@ -800,7 +819,7 @@ def test_the_report_of_lightning() -> None:
         ("Process-3 fold 3", "Process-3 fold 3"),
         ("done | elapsed: 17.2min finished", "done | elapsed: ⟨time⟩ finished"),
         ("training speed: 120 iterations (0.0012 s / it)", "training speed: 120 iterations (⟨rate⟩)"),
-        ("lr: 0.02  max_mem: 340M", "lr: 0.02  max_mem: ⟨memory⟩"),
+        ("lr: 0.02  max_mem: 340M", "lr: 0.02 max_mem: ⟨memory⟩"),
         ("max_mem: 340 rows", "max_mem: 340 rows"),
         ("drift 0.0012 m / it", "drift 0.0012 m / it"),
         ("| order 3 | 12.34 min | late |", "| order 3 | 12.34 min | late |"),
@@ -892,14 +911,14 @@ def every_rule(line: str) -> str:
     """Mask a line by all rules in their order, whether they may match or not."""
     kinds: set[str] = set()
     for rule in printed._TABLE:
-        line = rule.pattern.sub(partial(MASKS._replace, rule, kinds), line)
+        line = rule.pattern.sub(partial(MASKS._replace, rule, kinds, []), line)
     return line
 
 
 @pytest.mark.parametrize("line", PIECES)
 def test_no_rule_is_left_out_that_matches(line: str) -> None:
     """Which rules are tried is a matter of time alone."""
-    assert MASKS._apply(line, set()) == every_rule(line)
+    assert MASKS._apply(line, set(), []) == every_rule(line)
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(alphabet="0123456789.:-/ sm,T_ itn", max_size=12), max_size=4))
@@ -907,7 +926,7 @@ def test_no_rule_is_left_out_that_matches_together(parts: list[str]) -> None:
     """The same for lines in which one mask makes room for another one, and for shapes that were seen before."""
     for separator in ("", " ", "-"):
         line = separator.join(parts)
-        assert MASKS._apply(line, set()) == every_rule(line)
+        assert MASKS._apply(line, set(), []) == every_rule(line)
 
 
 def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
