@@ -23,7 +23,15 @@ from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
-from envbuild.verification.doubtful import MEASURED, by_midnight, exact_numbers, is_alone, is_exact, leaves_doubt
+from envbuild.verification.doubtful import (
+    MEASURED,
+    by_midnight,
+    exact_numbers,
+    is_alone,
+    is_exact,
+    is_named,
+    leaves_doubt,
+)
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.printed import PROFILE, rows
@@ -114,6 +122,14 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             found |= {(path, name): content.left_out[name] for name in (content.left_out if short else content.exact)}
         return found
+
+    def named(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the numbers with words before them, of few digits too, in the lines that a run left out."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                yield from (
+                    ((stream, place), number.text) for place, number in self._numbers(at, row) if is_named(number)
+                )
 
     def doubted(self, at: int) -> Iterator[Place]:
         """Yield the places of a run whose words leave a doubt."""
@@ -212,10 +228,7 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
     places = [place for place in _common(known) if place in wanted and _differ([each[place] for each in known])]
-    printed = [
-        {place: text for place, text in left.values(at, short=True).items() if place[0] in STREAMS}
-        for at in range(len(left.runs))
-    ]
+    printed = [dict(left.named(at)) for at in range(len(left.runs))]
     short = [
         place
         for place in _common(printed)

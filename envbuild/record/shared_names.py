@@ -49,12 +49,12 @@ def common_names(runs: Sequence[Sequence[str]], *, ordered: bool = True) -> list
 
     Args:
         runs: the names of each in their order, shortened.
-        ordered: their order counts.
+        ordered: their order counts, and how often each comes.
     """
     seen = Counter(each for names in runs for each in {_same(name) for name in names})
     if not ordered:
         several = [] if any(len(names) > MOST for names in runs) else runs
-        return [sorted(name for name in names if seen[name] > 1) for names in several] or [[] for _ in runs]
+        return [sorted({name for name in names if seen[name] > 1}) for names in several] or [[] for _ in runs]
     found = []
     for names in runs:
         own = {name: f"#{at}" for at, name in enumerate(dict.fromkeys(each for each in names if seen[_same(each)] < 2))}

@@ -159,6 +159,11 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
     return not any(word in _STEPS or word in _DONE for word in _words_of(number.before))
 
 
+def is_named(number: Number) -> bool:
+    """Whether there are words right before a number: progress bars have none."""
+    return bool(_words_of(_CLAUSES.split(number.before)[-1]))
+
+
 def _is_amount(word: str) -> bool:
     """Whether a word may be before an amount of something: ``sampled 3.5123 s``, of speech say."""
     return (
