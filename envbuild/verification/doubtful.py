@@ -77,6 +77,8 @@ _UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(
 _RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
 _OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _WORDS = 3
+_UNITS = 2
+"""Letters of the longest unit: ``2s - 86ms/step``."""
 _LINE = re.compile(r"line \d+$")
 _AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
 _ALONE = re.compile(rf"\s*[\[(]?{_AMOUNT}[\])]?\s*", re.IGNORECASE)
@@ -160,8 +162,8 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
 
 
 def is_named(number: Number) -> bool:
-    """Whether there are words right before a number: progress bars have none."""
-    return bool(_words_of(_CLAUSES.split(number.before)[-1]))
+    """Whether there are words right before a number: progress bars have none but units."""
+    return any(len(word) > _UNITS for word in _words_of(_CLAUSES.split(number.before)[-1]))
 
 
 def _is_amount(word: str) -> bool:

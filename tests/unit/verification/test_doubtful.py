@@ -13,6 +13,7 @@ from envbuild.verification.doubtful import (
     doubtful_in,
     exact_numbers,
     is_exact,
+    is_named,
     key_leaves_doubt,
     leaves_doubt,
 )
@@ -240,3 +241,18 @@ def test_a_moment_of_the_run_is_a_time_under_any_name() -> None:
     column = read(b"step,timestamp\n1,1795247765.25\n2,1795247799.25\n", masks)
     assert column is not None
     assert column.exact == {"timestamp": True}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("23/23 - 2s - 86ms/step - accuracy: 0.1844", False),
+        ("100%|#| 100/100 [0.0447 s]", False),
+        ("half-life 3.5 s", True),
+        ("fold: 123 ms", True),
+    ],
+)
+def test_short_numbers_are_quoted_where_words_name_them(line: str, named: bool) -> None:
+    """Progress bars have no words but units before theirs."""
+    *_, number = (each for each in exact_numbers(line, MASKS) if each.behind.lstrip().startswith(("s", "ms")))
+    assert is_named(number) is named
