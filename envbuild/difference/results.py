@@ -11,7 +11,7 @@ from envbuild.difference.text import digest, numbers, shown, some
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, not_looked_at, unread
 from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_printed import compare_printed, printed_anything
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import is_measured
 from envbuild.record.model import Output, Point, Record
 from envbuild.record.printed import STREAMS, Printed, Stream, measured_in
 
@@ -148,7 +148,9 @@ def _end(record: Record) -> str:
 
 
 def _measured(record: Record) -> dict[str, tuple[Point, ...]]:
-    return {name: points for name, points in record.metrics.items() if kind_of(name) is None}
+    return {
+        name: points for name, points in record.metrics.items() if not is_measured(name, (value for _, value in points))
+    }
 
 
 def _metrics(a: Record, b: Record) -> Iterator[Finding]:

@@ -322,7 +322,7 @@ def _kind(values: Sequence[tuple[When, str]]) -> str:
 def _far(one: str, other: str) -> bool:
     """Whether two numbers differ by more than the rounding of seconds since 1970 leaves in short times.
 
-    And not by what lies between the clocks' beginnings: an age.
+    Nor by the difference between the starts of the two clocks: that is an age.
     """
     mine, theirs = (float(text.replace(",", "")) for text in (one, other))
     between = abs(mine - theirs)

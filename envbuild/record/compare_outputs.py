@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import is_measured
 from envbuild.record.model import Output, Record
 
 NOTHING_LEFT = "nothing was left in "
@@ -21,7 +21,12 @@ def compare(record: Record, earlier: Record) -> tuple[str, ...]:
 def other_metrics(record: Record, earlier: Record) -> tuple[str, ...]:
     """Name the metrics of other values, or of one run alone; times, rates and the like are none."""
     mine, theirs = record.metrics, earlier.metrics
-    names = (name for name in {**mine, **theirs} if kind_of(name) is None and mine.get(name) != theirs.get(name))
+    names = (
+        name
+        for name in {**mine, **theirs}
+        if mine.get(name) != theirs.get(name)
+        and not is_measured(name, (value for _, value in (*mine.get(name, ()), *theirs.get(name, ()))))
+    )
     return tuple(f"metric {name}" for name in names)
 
 

@@ -9,6 +9,7 @@ doubt it is a result: a bare ``rate`` or ``speed`` may be an accuracy or a car's
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
@@ -126,7 +127,7 @@ def kind_of(name: str) -> Kind | None:
     return "identity" if words in _ALONE or "".join(words) == "runid" else None
 
 
-BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
+_BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
 """Names that results have as well: a residual sum of squares, what an animal remembers."""
 _KB = 1024
 
@@ -136,7 +137,21 @@ def may_be_memory(name: str, value: float) -> bool:
 
     A bare name decides nothing: under it only whole numbers of some size are memory.
     """
-    return name.lower() not in BARE_MEMORY or (value >= _KB and float(value).is_integer())
+    return name.lower() not in _BARE_MEMORY or (value >= _KB and value % 1 == 0)
+
+
+def is_measured(name: str, values: Iterable[object]) -> bool:
+    """Whether a metric is a measurement by its name and, for a bare name of memory, by its values.
+
+    Args:
+        name: such as ``train/rss``.
+        values: of all steps; texts such as ``nan`` are no memory.
+    """
+    kind = kind_of(name)
+    if kind != "memory":
+        return kind is not None
+    last = name.rpartition("/")[2]
+    return all(isinstance(value, int | float) and may_be_memory(last, value) for value in values)
 
 
 def _has_memory(word: str) -> bool:

@@ -36,7 +36,8 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         unordered: digest that does not depend on the order of the lines.
         threads: digest that does not depend on where lines are that threads other than the first one logged; empty if
             no line of a log names such a thread.
-        names: UUIDs in masked lines in their order, shortened: those that two runs have in common are data.
+        names: drawn names in masked lines (UUIDs and the like) in their order, each as 12 hexadecimal digits; after
+            2,000 of them a sum and a digest. Those that two runs have in common are data.
         masked: by kind, how many lines had something masked.
         rest_bytes: bytes behind the lines, of which ``rest`` is the SHA-256 as they came: a stream of very many lines
             is not masked to its end in a run by itself.

@@ -177,7 +177,7 @@ def state(
         outputs=tuple(
             _result(output, records)
             for output in first.outputs
-            # What nobody could read is in ``masked``; a database's manifest stands for its other files.
+            # What nobody could read is in ``masked``; the parts of a database are compared by its manifest.
             if output.path not in ignored and output.sha256 is not None and not output.part_of
         ),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},

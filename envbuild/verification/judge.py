@@ -23,7 +23,7 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes
 from envbuild.record.compare_printed import only_order_differs, several_processes
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import is_measured
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import common_names as shared_names
@@ -709,7 +709,9 @@ def _metrics(record: Record) -> dict[str, Any]:
     its folder is masked as the names of files are, if that leaves it a name of its own.
     """
     found = {
-        name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None
+        name: [list(point) for point in points]
+        for name, points in record.metrics.items()
+        if not is_measured(name, (value for _, value in points))
     }
     folders = {name: _folder(name, record.metric_sources.get(name, "")) for name in found}
     below = sorted({each for each in folders.values() if _NUMBERED.search(each) is not None})

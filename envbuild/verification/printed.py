@@ -494,7 +494,7 @@ _TABLE = (
         r"\b(?:(?:Fork|Spawn|ForkServer)(?:PoolWorker|Process)|LokyProcess|ThreadPoolExecutor)-\d+(?:[:_]\d+)*\b",
     ),
     # Addresses.
-    # Of objects; small ones where a Python lies at a fixed place.
+    # Of objects; small ones where Python is loaded at a fixed address.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[1-9a-f][0-9a-f]{6,15}(?=>)"),
     _rule("addresses", "address", "0x", r"\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # As ``reprlib`` shortens them.

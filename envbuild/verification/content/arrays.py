@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envbuild.record.measurements import are_durations, kind_of, names_result
+from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.printed import moment_of
@@ -138,7 +138,7 @@ def _column(out: Canonical, path: str, field: _Field, cells: Sequence[bytes]) ->
             out.leave_out(path, b"".join(cells), "time", packed=True, moment=True)
             return
         kind = kind_of(field.name) if field.name.lower() not in _BARE else None
-        if kind in ("time", "rate", "memory"):
+        if kind in ("time", "rate", "memory") and all(may_be_memory(field.name, each) for each in found):
             out.leave_out(path, b"".join(cells), kind, packed=True)
             return
     for number, cell in enumerate(cells):

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from envbuild.record.measurements import kind_of, names_result
+from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.cursor import Cursor
@@ -159,7 +159,8 @@ def _measured(out: Canonical, name: str, facts: dict[int, Any], schema: dict[str
         if values.names_moment(name) and all(out.is_moment(moment_of(each)) for each in ends):
             return "time"
         kind = kind_of(name) if not logical and name.lower() not in _BARE else None
-        return kind if kind in ("time", "rate", "memory") else ""
+        measured = kind in ("time", "rate", "memory") and all(may_be_memory(name, each) for each in ends)
+        return kind if measured and kind is not None else ""
     return ""
 
 

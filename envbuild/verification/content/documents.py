@@ -275,7 +275,7 @@ def _numbered(text: str) -> str:
     for at, part in enumerate(parts):
         if at % 2:
             name = part[1:].lstrip("/").partition(">")[0].split(None, 1)[:1]
-            if name and name[0].lower() in ("script", "style"):
+            if name and name[0].lower() in ("script", "style") and not part.endswith("/>"):
                 hidden = "" if part.startswith("</") else name[0]
         elif not hidden:
             continue  # what is shown is data

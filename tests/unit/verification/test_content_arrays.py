@@ -249,6 +249,16 @@ def test_updates_per_second_have_words_next_to_them() -> None:
     assert not compared(one, two).same
 
 
+def test_a_field_called_memory_counts_unless_it_is_of_bytes() -> None:
+    """As a residual sum of squares in a structured array."""
+
+    def rows(value: float) -> bytes:
+        return array([("rss", "<f8")], [struct.pack("<d", value)])
+
+    assert not compared(rows(137.92), rows(161.59)).same
+    assert compared(rows(81_920_000), rows(81_924_096)).same
+
+
 def test_an_array_of_objects_is_the_pickle_in_it() -> None:
     """As ``np.save`` writes a list of dictionaries."""
     one, same, other = (

@@ -261,7 +261,7 @@ def test_a_time_that_is_left_out_is_that_of_the_line_before() -> None:
 
 
 def test_a_time_that_is_left_out_is_the_last_one_whatever_others_print_meanwhile() -> None:
-    """rich's handler does not know what is printed beside it."""
+    """rich's handler does not know what else is printed."""
     log = "[05:16:03] INFO     epoch 1\nloss 0.25\n{0} INFO     epoch 2\nloss 0.2{1}\n"
     one, other, worse = (log.format(*each).encode() for each in (("[05:16:04]", 1), (" " * 10, 1), (" " * 10, 2)))
     assert digest(one).result() == digest(other).result()

@@ -21,6 +21,7 @@ from envbuild.difference.text import shown
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verify import Verification
+from envbuild.record.compare_outputs import other_metrics
 from envbuild.record.model import Folder, Options, Output, Point, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
@@ -99,6 +100,23 @@ def test_what_is_printed_counts_always(stream: str) -> None:
     assert judge([ran(), ran()], 2).compared == ()
     ignored = judge(runs, 3, [stream])
     assert (ignored.outcome, ignored.ignored, ignored.compared) == ("identical", (stream,), ("1 file",))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "same"),
+    [
+        ("rss", (137.92, 161.59), False),
+        ("train/rss", (137.92, 161.59), False),
+        ("memory", ("nan", 0.5), False),
+        ("rss", (81_920_000, 81_924_096), True),
+        ("gpu_memory", (0.5, 0.6), True),
+    ],
+)
+def test_a_bare_name_of_memory_is_one_of_bytes(name: str, values: tuple[Any, Any], same: bool) -> None:
+    """A residual sum of squares is a metric; bytes in use are none."""
+    runs = [ran(metrics={name: ((1, value),)}) for value in values]
+    assert (judge(runs, 2).outcome == "identical") is same
+    assert (other_metrics(runs[0].record, runs[1].record) == ()) is same
 
 
 def test_names_that_several_runs_printed_are_data() -> None:
