@@ -119,9 +119,11 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         engine: runs the containers.
         events: receives ``MoreRuns``.
     """
-    from envbuild.verification.judge import settled
+    from envbuild.verification.judge import agree_in_names, settled
 
     note = ""
+    if not agree_in_names(session.runs, session.ignore, session.given):
+        return None, note
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
         return None, note

@@ -53,7 +53,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evi
     project = session.plan.request.project
     first, notes = first_divergence((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
-    texts += _printed(one, other, verdict, session.ignore)
+    texts += _printed(session, one, other, verdict)
     evidence = replace(known_of(session, verdict, in_place=in_place), divergence=first, texts=texts)
     return evidence, [*notes, *_last_words(one, other)]
 
@@ -153,8 +153,8 @@ def _texts(one: Repeated, other: Repeated, paths: Sequence[str]) -> Iterator[Tex
             yield found
 
 
-def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[str]) -> Iterator[TextDifference]:
-    """Yield the first line at which each stream differs, as far as it was kept."""
+def _printed(session: Session, one: Repeated, other: Repeated, verdict: Verdict) -> Iterator[TextDifference]:
+    """Yield the first line at which each stream of two runs differs, as far as it was kept."""
     for kind in ("stdout", "stderr"):
         channel = verdict.channel(kind)
         if channel is None or not channel.differs:
@@ -162,8 +162,10 @@ def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[
         paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
         ordered = not several_processes(one.record, other.record)
-        masks = [_masks(each, ignored_lines(ignore, kind)) for each in (one, other)]
-        found = printed.first_difference(kind, before, after, (masks[0], masks[1]), ordered=ordered)
+        masks = [_masks(each, ignored_lines(session.ignore, kind)) for each in (one, other)]
+        found = printed.first_difference(
+            kind, before, after, (masks[0], masks[1]), ordered=ordered, known=session.known_names
+        )
         if found is not None:
             yield found
 

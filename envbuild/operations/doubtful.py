@@ -55,6 +55,8 @@ _FIXED = ("entropy", "addresses", "order")
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
 
+_FULL = 15
+"""Digits of a number that show that it was not rounded to be shown."""
 _NEAR = 0.01
 _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
@@ -120,7 +122,8 @@ class _Left:
             if short or is_exact(number.text)
         }
         for path, content in self.runs[at].contents.items():
-            found |= {(path, name): content.left_out[name] for name in (content.left_out if short else content.exact)}
+            known = {**content.left_out, **content.numbers}
+            found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -263,15 +266,17 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
 
 
 def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[Place], list[Place]]:
-    """Return the places in printed lines that follow a fixed clock exactly: when it begins days later, and goes faster.
+    """Return the places that follow a fixed clock exactly: when it begins days later, and goes faster.
+
+    They are in printed lines, and in files that are equal but for what was left out, if they are one plain number.
 
     What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
-    how much is done in a time. Of files nothing but digests of what was left out is known.
+    how much is done in a time.
 
     Also return places of numbers that a fixed clock repeats, and that depend on when it begins though they are no date:
     of a generator that the time seeds. How long something takes does not depend on that.
     """
-    places = [place for place in doubts.places if place[0] in STREAMS]
+    places = [place for place in doubts.places if place[0] in STREAMS or _is_plain(doubts.known[0][place])]
     left = _Left(session=laboratory.session)
     clocks: list[When] = []
 
@@ -285,7 +290,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         laboratory.observed(1, purpose, clock, look)
         if len(left.runs) != len(clocks) or not clocks or clocks[-1] != clock or not left.runs[-1].ended_well:
             return frozenset(), []
-        places = [place for place in places if _same_lines(left, doubts.left, place[0])]
+        places = [place for place in places if _same_elsewhere(left, doubts.left, place[0])]
         if not places:
             return frozenset(), []
     values = [left.values(at, short=True) for at in range(len(clocks))]
@@ -306,17 +311,28 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     return measured, [place for place in begun if again.get(place) == values[0][place]]
 
 
-def _same_lines(left: _Left, before: _Left, stream: str) -> bool:
-    """Whether the last run printed the same lines but for what is masked."""
+def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
+    """Whether the last run printed the same lines, or left the same file, but for what is masked and left out."""
+    if stream not in STREAMS:
+        contents = left.runs[-1].contents.get(stream), before.runs[0].contents.get(stream)
+        return len({each.base or each.digest if each is not None else None for each in contents}) == 1
     mine, theirs = left.streams[-1].get(stream, []), before.streams[0].get(stream, [])
     return [row.masked.text for row in mine] == [row.masked.text for row in theirs]
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a value is one number; of other values in files digests are known."""
+    return text.replace(",", "").replace(".", "", 1).isdecimal()
+
+
 def _kind(values: Sequence[tuple[When, str]]) -> str:
     """Return what numbers are by the clock of each run; empty if nothing, ``text`` for dates and times of day."""
-    if not all(text.replace(",", "").replace(".", "", 1).isdecimal() for _, text in values):
+    if not all(_is_plain(text) for _, text in values):
         return "text"
-    return kind_of_numbers([(when, number_of(text.replace(",", ""))) for when, text in values]) or ""
+    numbers = [text.replace(",", "") for _, text in values]
+    exact = max(len(text.replace(".", "").lstrip("0")) for text in numbers) >= _FULL
+    clocks = (when for when, _ in values)
+    return kind_of_numbers([(at, number_of(text, exact=exact)) for at, text in zip(clocks, numbers, strict=True)]) or ""
 
 
 def _far(one: str, other: str) -> bool:

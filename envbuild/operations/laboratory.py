@@ -106,13 +106,15 @@ class Laboratory:
         runs = [each for group in groups for each in group]
         if not all(groups):
             return False
-        return judge(runs, len(runs), self.session.ignore).outcome == "identical"
+        return judge(runs, len(runs), self.session.ignore, self.session.given_to(runs)).outcome == "identical"
 
     def sizes(self, runs: Sequence[Ran]) -> list[int]:
         """Return how many runs gave each result."""
         from envbuild.verification.judge import judge
 
-        return [len(group) for group in judge(runs, len(runs), self.session.ignore).groups] if runs else []
+        if not runs:
+            return []
+        return [len(group) for group in judge(runs, len(runs), self.session.ignore, self.session.given_to(runs)).groups]
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
         # With nothing fixed the record has what other programs gave back.

@@ -13,7 +13,7 @@ from envbuild.difference.finding import Context, PrintedLine, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
 from envbuild.record import history, printed, sources
-from envbuild.record.compare_printed import compare_printed, several_processes
+from envbuild.record.compare_printed import compare_printed, names_of_two, several_processes
 from envbuild.record.git import changed_between, file_at
 from envbuild.record.jobs import JobRecord
 from envbuild.record.model import Record
@@ -148,11 +148,12 @@ def _lines(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
     found: dict[printed.Stream, PrintedLine] = {}
     masks = (masks_of(a.record), masks_of(b.record))
     ordered = not several_processes(a.record, b.record)
+    known = names_of_two(a.record, b.record)
     for stream in streams:
         before, after = (printed.kept(side.project, side.record.id, stream) for side in (a, b))
         if before is None and after is None:
             continue
-        line = first_difference(stream, before or b"", after or b"", masks, ordered=ordered)
+        line = first_difference(stream, before or b"", after or b"", masks, ordered=ordered, known=known)
         cut = any(text is not None and len(text) >= printed.KEPT_TEXT for text in (before, after))
         # At the end of a text that was cut lines are missing, and the last one is not whole.
         if line is not None and not (cut and (not ordered or not line.before or not line.after)):

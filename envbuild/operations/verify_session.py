@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from envbuild.operations.given_names import GivenNames
     from envbuild.record.model import Record
     from envbuild.record.printed import Printed
     from envbuild.runs.repeat import Repeat, Repeated
@@ -37,6 +38,7 @@ class Session:
     ignore: tuple[str, ...]
     done: dict[int, Repeated] = field(default_factory=dict)
     ran: dict[int, Ran] = field(default_factory=dict)
+    _names: GivenNames | None = None
 
     @property
     def runs(self) -> list[Ran]:
@@ -51,7 +53,7 @@ class Session:
         """Judge the runs so far."""
         from envbuild.verification.judge import judge
 
-        return judge(self.runs, self.asked, self.ignore)
+        return judge(self.runs, self.asked, self.ignore, self.given)
 
     def open_files(self) -> None:
         """Open the files whose bytes differ between runs, to compare what they hold, and TensorBoard's event files.
@@ -60,7 +62,7 @@ class Session:
         """
         from envbuild.operations.contents import content_in
         from envbuild.verification.files import masks_of
-        from envbuild.verification.judge import event_files, file_table, outside_table
+        from envbuild.verification.judge import event_files, file_table, outside_table, with_known_names
 
         numbers = sorted(self.ran)
         masks = [cache(partial(masks_of, run.record)) for run in self.runs]
@@ -74,22 +76,31 @@ class Session:
             content = content_in(found, outputs[at][path], masks[at]())
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
-        self._share_names()
+        for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):
+            self.ran[number] = changed
 
-    def _share_names(self) -> None:
-        """Have names count that several runs have in the same file, though they look as if each had drawn its own."""
-        from envbuild.verification.content.canonical import with_shared_names
-        from envbuild.verification.judge import file_table, outside_table
+    @property
+    def given(self) -> frozenset[str]:
+        """Names that look drawn, that one run has alone, and that are in what the program read or always writes."""
+        return self.given_to(self.runs)
 
-        numbers = sorted(self.ran)
-        for table in (file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)):
-            for name, places in table.in_other_bytes():
-                known = [(at, output) for at in places if (output := table.output(table.runs[at], name)) is not None]
-                opened = [(at, each.path) for at, each in known if each.path in self.ran[numbers[at]].contents]
-                contents = [self.ran[numbers[at]].contents[path] for at, path in opened]
-                for (at, path), content in zip(opened, with_shared_names(contents), strict=True):
-                    ran = self.ran[numbers[at]]
-                    self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
+    @property
+    def known_names(self) -> frozenset[str]:
+        """Names that look drawn and are data."""
+        from envbuild.verification.judge import with_known_names
+
+        return frozenset(name for run in with_known_names(self.runs, self.ignore, self.given) for name in run.known)
+
+    def given_to(self, runs: Sequence[Ran]) -> frozenset[str]:
+        """Return the same of other runs of this program."""
+        from envbuild.operations.given_names import GivenNames, alike_in_all
+        from envbuild.verification.judge import lone_names
+
+        lone = lone_names(runs)
+        if not lone:
+            return frozenset()
+        self._names = self._names or GivenNames(project=self.plan.request.project)
+        return self._names.among(lone, self.runs[0].record, alike_in_all(self.done.values()))
 
     def note_contents(self) -> None:
         """Put the digests of what was opened into the records, so that ``diff`` has them."""
@@ -159,7 +170,8 @@ def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
     if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()
     masks, data = with_files_of(record, digest.masks), path.read_bytes()
-    if not masks.draws and SHA256.search(data.decode("utf-8", "replace")) is None:
+    known = masks.draws or "names" in digest.result().masked
+    if not known and SHA256.search(data.decode("utf-8", "replace")) is None:
         return digest.result()
     again = PrintedDigest(masks)
     again.feed(data)

@@ -165,17 +165,28 @@ def names_measuring(word: str) -> bool:
     return word in _SAID or word in _WORK or word in _POINTS or word in _UNITS or word in _COUNTED or word in NUMBERED
 
 
+_SIMULATED = _words("wait waiting throughput latency setup process system user service queue response uptime")
+"""What simulations of queues and factories have times and rates of as well as programs do."""
+_STATISTICS = _POINTS | _TIME | _UNITS | _AROUND
+
+
+def may_be_simulated(words: Iterable[str]) -> bool:
+    """Whether words of a name, in lower case, are of nothing but what is simulated too: ``mean wait time``."""
+    core = [word for word in words if word in _SIMULATED or word not in _STATISTICS]
+    return bool(core) and _SIMULATED.issuperset(core)
+
+
 def name_leaves_doubt(name: str) -> bool:
     """Whether a name is one that data have as well: of times that is bare, or with what no program does.
 
-    Such as ``call_duration`` or ``valve_throughput``.
+    Such as ``call_duration`` or ``valve_throughput``, or what is simulated too.
     """
     kind = kind_of(name)
     if kind not in ("time", "rate"):
         return False
     words = [word.lower().rstrip("0123456789") for word in _SPLIT.split(name)]
     known = (not word or names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
-    return (kind == "time" and name.lower() in _BARE) or not all(known)
+    return (kind == "time" and name.lower() in _BARE) or not all(known) or may_be_simulated(filter(None, words))
 
 
 def are_durations(name: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple
 
-from envbuild.record.measurements import name_leaves_doubt, names_measuring
+from envbuild.record.measurements import may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.printed import Masks, moment_of
 
 MEASURED = frozenset(("times", "rates"))
@@ -151,7 +151,8 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
     if number.is_plain and words and (words[-1] == "at" or _is_amount(words[-1]) or _of_what(number.behind)):
         return True
     if words and not (number.is_plain and _BARE.issuperset(words)):
-        return _of_result(words, number.before)
+        simulated = may_be_simulated(words) and _RATE.match(number.behind) is None
+        return simulated or _of_result(words, number.before)
     if named or not number.is_plain or (not words and _RATE.match(number.behind) is not None):
         return False
     behind = _CLAUSES.split(_UNIT.sub("", number.behind, count=1))[0]

@@ -41,7 +41,18 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
 
     paths = (output.path for output in (*record.outputs, *record.outside))
-    return masks.with_files(drawn_names(paths), digests, record.duration or 0.0)
+    return masks.with_files(drawn_names(paths), digests, record.duration or 0.0, _processes(record))
+
+
+def _processes(record: Record) -> range:
+    """Return the numbers that a run's processes may have, from the first to the last that is known; none if none is.
+
+    Some between them are not known: workers that are ended may leave nothing. Ranks have those of other machines too.
+    """
+    numbers = [number for each in record.processes for number in (each.pid, each.parent)]
+    if record.rank is not None or record.processes_left_out or not all(each.pid for each in record.processes):
+        return range(0)
+    return range(min(numbers, default=0), max(numbers, default=-1) + 1)
 
 
 def parts_of(contents: Mapping[str, Content]) -> Mapping[str, str]:

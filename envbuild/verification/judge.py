@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
@@ -27,8 +27,9 @@ from envbuild.record.measurements import is_measured
 from envbuild.record.model import Record, State
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import common_names as shared_names
-from envbuild.verification.content.canonical import OF_WRITING, ONLY_BYTES, Content, compare
-from envbuild.verification.content.names import common_names, numbered_names
+from envbuild.record.shared_names import names_of_several, shortened
+from envbuild.verification.content.canonical import OF_WRITING, ONLY_BYTES, Content, compare, with_shared_names
+from envbuild.verification.content.names import common_names, drawn_names, numbered_names
 from envbuild.verification.files import FileTable, masks_of
 
 Outcome = Literal["identical", "different", "failed", "refused"]
@@ -72,6 +73,7 @@ class Ran:
         trace: digest of its step trace, all processes; empty if it left none.
         steps, tensors: entries of the trace, and the number of parameter tensors in it.
         contents: of files that were opened since another run has other bytes, by path.
+        known: names that look drawn and are data, shortened (``with_known_names``).
     """
 
     record: Record
@@ -81,6 +83,7 @@ class Ran:
     steps: int = 0
     tensors: int = 0
     contents: Mapping[str, Content] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
 
     @property
     def ended_well(self) -> bool:
@@ -291,7 +294,66 @@ def metrics_of(run: Ran, ignore: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdict:
+def names_of(run: Ran) -> frozenset[str]:
+    """Return all that was taken for drawn names in what a run left, shortened: in streams, files and their paths."""
+    paths = drawn_names(each.path for each in (*run.record.outputs, *run.record.outside))
+    texts = (run.stdout.names, run.stderr.names, *(each.names for each in run.contents.values()))
+    return frozenset((*map(shortened, paths), *(name for names in texts for name in names)))
+
+
+def lone_names(runs: Sequence[Ran]) -> frozenset[str]:
+    """Return the drawn names that one run has alone: data of the program, if it was given them."""
+    names = [names_of(run) for run in runs]
+    return frozenset(name for each in names for name in each) - names_of_several(names)
+
+
+def with_known_names(runs: Sequence[Ran], ignore: Sequence[str], given: Collection[str] = frozenset()) -> list[Ran]:
+    """Return runs with contents of which the names count that are data: several runs have them, or were given them.
+
+    Args:
+        runs: those that are compared.
+        ignore: as for ``judge``.
+        given: names in what the program reads, and in what all runs wrote alike.
+    """
+    known = names_of_several([names_of(run) for run in runs]) | {*given}
+    contents = [{**run.contents} for run in runs]
+    for table in (file_table(runs, ignore), outside_table(runs, ignore)):
+        for name, places in table.in_other_bytes():
+            of_file = [(at, output.path) for at in places if (output := table.output(runs[at], name)) is not None]
+            opened = [(at, path) for at, path in of_file if path in contents[at]]
+            changed = with_shared_names([contents[at][path] for at, path in opened], known)
+            for (at, path), content in zip(opened, changed, strict=True):
+                contents[at][path] = content
+    return [
+        replace(run, contents=table, known=known & names_of(run)) for run, table in zip(runs, contents, strict=True)
+    ]
+
+
+def agree_in_names(runs: Sequence[Ran], ignore: Sequence[str], given: Collection[str] = frozenset()) -> bool:
+    """Whether names that look drawn and are data are the same in runs, in their order; no experiment explains others.
+
+    Args:
+        runs: those that are compared.
+        ignore, given: as for ``judge``.
+    """
+    runs = with_known_names(runs, ignore, given)
+    known = frozenset(name for run in runs for name in run.known)
+    several = several_processes(*(each.record for each in runs))
+    events = _Events(ignore)
+    streams = [_Stream(kind, runs, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
+    found: list[Sequence[Any]] = [
+        [_known_in_paths(run) for run in runs],
+        [sorted(names for _, names in events.named(run)) for run in runs],
+        *([stream.names_of(run) for run in runs] for stream in streams),
+    ]
+    for table in (file_table(runs, ignore), outside_table(runs, ignore)):
+        for name, places in table.in_other_bytes():
+            contents = (table.content(runs[at], name) for at in places)
+            found.append(shared_names([each.names for each in contents if each is not None], known=known))
+    return all(len({sha256_json(names) for names in of_runs}) < 2 for of_runs in found)
+
+
+def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = (), given: Collection[str] = frozenset()) -> Verdict:
     """Compare the results of runs.
 
     Args:
@@ -299,7 +361,9 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         asked: how many there should have been.
         ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``metric:PATTERN`` for metrics,
             ``stdout`` and ``stderr`` for streams. Lines of streams are left out when they are read (``printed``).
+        given: names that look drawn and are in what the program reads, or in files that all runs wrote alike.
     """
+    runs = with_known_names(runs, ignore, given)
     files, outside = file_table(runs, ignore), outside_table(runs, ignore)
     readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Folders(runs, ignore)]
     readers += [_Steps(), _Metrics(ignore), _Events(ignore), _Outside(outside)]
@@ -395,7 +459,8 @@ class _Files:
         self._table = table
 
     def value(self, run: Ran) -> Any:
-        return sorted(self._table.of(run).items())
+        found = sorted(self._table.of(run).items())
+        return [found, names] if (names := _known_in_paths(run)) else found
 
     def compared(self, run: Ran) -> tuple[int, str]:
         count = len([name for name in self._table.of(run).values() if name is not None])
@@ -409,8 +474,21 @@ class _Files:
         mine, theirs = self._table.of(one), self._table.of(other)
         names = tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
         if not names:
-            return (), ()
+            one_of, other_of = ({*_paths_with_known(run)} for run in (one, other))
+            paths = _some(sorted(one_of ^ other_of))
+            return ((f"names of files: {paths}",), ()) if one_of != other_of else ((), ())
         return (_some([_with_reason(path, self._table, one, other) for path in names]),), names
+
+
+def _known_in_paths(run: Ran) -> list[str]:
+    """Return the names in the paths of a run's files that look drawn and are data."""
+    found = drawn_names(each.path for each in run.record.outputs) if run.known else ()
+    return sorted(name for name in found if shortened(name) in run.known)
+
+
+def _paths_with_known(run: Ran) -> Iterator[str]:
+    names = _known_in_paths(run)
+    yield from (each.path for each in run.record.outputs if any(name in each.path for name in names))
 
 
 class _Outside:
@@ -598,7 +676,7 @@ class _Events:
         self._ignore = ignore
 
     def value(self, run: Ran) -> Any:
-        return sorted(content.others for content in self._of(run))
+        return sorted(content.others + names for content, names in self.named(run))
 
     def compared(self, run: Ran) -> tuple[int, str]:
         count = sum(content.count for content in self._of(run))
@@ -609,12 +687,17 @@ class _Events:
         return (f"{_some(closed)}: all but scalars",) if closed else ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        mine, theirs = ({each.others: each for each in self._of(run)} for run in (one, other))
+        mine, theirs = ({each.others + names: each for each, names in self.named(run)} for run in (one, other))
         pairs = list(zip([*mine], [*theirs], strict=False))
         reasons = [compare(mine[a], theirs[b]).why or _LATER for a, b in pairs if a != b]
         if self.value(one) == self.value(other):
             return (), ()
         return (f"TensorBoard's event files ({'; '.join(reasons[:2]) or 'of other number'})",), ()
+
+    def named(self, run: Ran) -> Iterator[tuple[Content, str]]:
+        """Yield what is in the files, and the names in each that look drawn and are data."""
+        for content in self._of(run):
+            yield content, "".join(f" {name}" for name in content.names if name in run.known)
 
     def _of(self, run: Ran) -> list[Content]:
         """Return what is in the files that hold more than scalars."""
@@ -634,10 +717,15 @@ class _Stream:
         self.kind: ChannelKind = kind
         self._several = several
         ordered = not several and not any(self._of(run).threads for run in runs)
-        names = shared_names([self._of(run).names for run in runs], ordered=ordered)
+        known = frozenset(name for run in runs for name in run.known)
+        names = shared_names([self._of(run).names for run in runs], ordered=ordered, known=known)
         self._names = {id(run): each for run, each in zip(runs, names, strict=True)}
         shuffled = len({self._of(run).sha256 for run in runs}) > len({str(self.value(run)) for run in runs})
         self._shuffled = f"several {'processes' if several else 'threads'} printed" if shuffled else ""
+
+    def names_of(self, run: Ran) -> list[str]:
+        """Return the names of a run that look drawn and are data, and of others which are the same."""
+        return self._names[id(run)]
 
     def value(self, run: Ran) -> Any:
         printed = self._of(run)

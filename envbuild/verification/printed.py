@@ -31,7 +31,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED, Printed
-from envbuild.record.shared_names import SharedNames
+from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.tables import Shown, Tables
 
@@ -162,6 +162,7 @@ class Masks:
         days: bool = True,
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
+        self._processes = range(0)
         self._left_alone = frozenset() if days else _OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
@@ -170,7 +171,11 @@ class Masks:
         self._start, self._end = start, start
 
     def with_files(
-        self, drawn: Collection[str], digests: Callable[[], Mapping[str, str]], duration: float = 0.0
+        self,
+        drawn: Collection[str],
+        digests: Callable[[], Mapping[str, str]],
+        duration: float = 0.0,
+        processes: range = range(0),
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -179,8 +184,10 @@ class Masks:
             digests: returns their names by SHA-256, when a line has one. Files are compared themselves: that another
                 one's bytes have another digest is no difference of its own.
             duration: of the run, in seconds.
+            processes: those that its processes may have as numbers; none if they are not known.
         """
         other = copy(self)
+        other._processes = processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         return other
 
@@ -192,6 +199,10 @@ class Masks:
     def draws(self) -> bool:
         """Whether the run drew names for its files."""
         return self._drawn is not None
+
+    def may_be_process(self, number: float) -> bool:
+        """Whether a number may be that of a process of the run: a patient's ``pid`` is none."""
+        return not self._processes or number in self._processes
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -205,7 +216,9 @@ class Masks:
         """Replace what differs in every run."""
         line = common_host(line)
         kinds: set[str] = set()
+        names: list[str] = []
         if self._drawn is not None and self._drawn.search(line) is not None:
+            names += self._drawn.findall(line)
             line = self._drawn.sub("⟨name⟩", line)
             kinds.add("names")
         if self._files is not None and len(line) >= _DIGITS and (named := SHA256.sub(self._named, line)) != line:
@@ -221,8 +234,7 @@ class Masks:
             or _DIGIT.search(line) is None
             or _MAYBE.search(line) is None
         ):
-            return Masked(line, frozenset(kinds))
-        names: list[str] = []
+            return Masked(line, frozenset(kinds), names=tuple(names))
         line = self._apply(_without_row(line, kinds), kinds, names)
         guessed = _GUESSED in kinds
         kinds.discard(_GUESSED)
@@ -261,6 +273,8 @@ class Masks:
         if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and said.result:
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
         if said.counts or _is_row(found):
+            return found[0]
+        if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
         if rule.mark == "name":
@@ -458,8 +472,8 @@ _TABLE = (
         "names",
         "name",
         "-",
-        r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
-    ),
+        r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
+    ),  # versions 3 and 5 are made of a text, RFC 9562
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
     _rule(
@@ -1077,7 +1091,13 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
 
 
 def first_difference(
-    name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks], *, ordered: bool
+    name: str,
+    before: bytes,
+    after: bytes,
+    masks: tuple[Masks, Masks],
+    *,
+    ordered: bool,
+    known: Collection[str] = frozenset(),
 ) -> TextDifference | None:
     """Return the first line at which two streams differ but for what is masked; None if they are equal.
 
@@ -1089,9 +1109,10 @@ def first_difference(
         before, after: what was printed.
         masks: of the two runs.
         ordered: the order of lines counts; else the first lines that only one stream has are compared.
+        known: names that look drawn and are data, shortened.
     """
     one, other = (
-        [row for row in rows(data, each) if not row.masked.left_out]
+        [_with_names(row, known) for row in rows(data, each) if not row.masked.left_out]
         for data, each in zip((before, after), masks, strict=True)
     )
     if not ordered:
@@ -1124,6 +1145,15 @@ def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
             return
         if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+
+
+def _with_names(row: Row, known: Collection[str]) -> Row:
+    """Return a row whose masked text ends in the names in it that are data."""
+    names = [name for name in row.masked.names if shortened(name) in known] if known else []
+    if not names:
+        return row
+    masked = msgspec.structs.replace(row.masked, text=f"{row.masked.text} {' '.join(names)}")
+    return msgspec.structs.replace(row, masked=masked)
 
 
 def _only(these: Sequence[Row], those: Sequence[Row]) -> list[Row]:

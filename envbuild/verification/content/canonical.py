@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -32,6 +32,7 @@ _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
 _NUMBERS = re.compile(r"[\d.]+")
+_PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?")
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
 _DATA = re.compile(r"[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
@@ -58,6 +59,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         times: the format itself keeps when it was written.
         exact: of the times and rates that were left out, those with so many digits that two measurements hardly ever
             give the same; True for those that may be a result by their name.
+        numbers: of the times and rates that were left out, those that are one plain number, as they are written.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
         names: UUIDs and identities that were left out, shortened, in their order.
@@ -70,6 +72,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str]
     times: str = ""
     exact: dict[str, bool] = {}
+    numbers: dict[str, str] = {}
     scalars: str = ""
     others: str = ""
     count: int = 0
@@ -92,19 +95,23 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-def with_shared_names(contents: Sequence[Content]) -> list[Content]:
+def with_shared_names(contents: Sequence[Content], known: Collection[str] = frozenset()) -> list[Content]:
     """Return what a file holds in several runs, each with a digest that has the names that others have too.
 
     What was taken for drawn is data then, and its order a result.
+
+    Args:
+        contents: of the file, one for each run.
+        known: names that are data, whatever the file holds in other runs.
     """
-    names = common_names([each.names for each in contents])
+    names = common_names([each.names for each in contents], known=known)
     if len({*map(tuple, names)}) < 2:
         return [msgspec.structs.replace(each, digest=each.base or each.digest) for each in contents]
     found = []
     for each, shared in zip(contents, names, strict=True):
         base = each.base or each.digest
         digest = hashlib.sha256(f"{base} {' '.join(each or '-' for each in shared)}".encode()).hexdigest()
-        kept = each.entries if each.base else (("names in it that other runs have too", digest[:12]), *each.entries)
+        kept = each.entries if each.base else (("names in it that are data", digest[:12]), *each.entries)
         found.append(msgspec.structs.replace(each, digest=digest if shared else base, base=base, entries=kept))
     return found
 
@@ -155,6 +162,7 @@ class Canonical:
     _left_out: dict[str, str] = field(default_factory=dict)
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
+    _plain: dict[str, str] = field(default_factory=dict)
     _names: SharedNames = field(default_factory=SharedNames)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
@@ -176,6 +184,7 @@ class Canonical:
             left_out=self._left_out,
             times=self._times.hexdigest(),
             exact=self._exact,
+            numbers={name: text for name, text in self._plain.items() if text},
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
@@ -239,6 +248,9 @@ class Canonical:
         if kind == "identity" and isinstance(value, str) and _DATA.fullmatch(value) is not None:
             self._names.add([value])
         if len(self._left_out) < _SHOWN:
+            if kind in ("time", "rate"):
+                single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+                self._plain[name] = str(value) if single else ""
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
             unknown = name not in self._exact or (name in self._during and not during)
@@ -326,6 +338,45 @@ class Leaves(Canonical):
         if self._kept > FILE * 2:
             raise TooMuchError("too much to be kept")
         self.found.append((name, value))
+
+
+@dataclass(kw_only=True)
+class Texts(Canonical):
+    """Collects all values of one file, of measurements and drawn names too, without their places.
+
+    Attributes:
+        found: the values as bytes.
+    """
+
+    found: list[bytes] = field(default_factory=list)
+    _kept: int = 0
+
+    def add(self, name: str, value: bytes | str) -> None:
+        """Keep something that counts."""
+        self._keep(value)
+
+    def leave_out(
+        self,
+        name: str,
+        value: bytes | str,
+        kind: str,
+        *,
+        packed: bool = False,
+        moment: bool = False,
+        during: bool = False,
+    ) -> None:
+        """Keep a measurement."""
+        self._keep(value)
+
+    def scalar(self, name: str, data: bytes, value: float) -> None:
+        """Keep no number."""
+
+    def _keep(self, value: bytes | str) -> None:
+        data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        self._kept += len(data) + 50
+        if self._kept > FILE * 2:
+            raise TooMuchError("too much to be kept")
+        self.found.append(data)
 
 
 def below(path: str, part: str, mark: str = ".") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from envbuild.verification.content.canonical import (
     Canonical,
     Content,
     Leaves,
+    Texts,
     TooMuchError,
     UnreadableError,
 )
@@ -115,6 +117,14 @@ def leaves(data: bytes, masks: Masks) -> list[tuple[str, bytes | str]]:
         _opened(out, "", data, 0)
     except UnreadableError:
         return [("", data)]
+    return out.found
+
+
+def all_texts(data: bytes) -> list[bytes]:
+    """Return all values in data of a format that is opened, also what would be left out; of other data none."""
+    out = Texts(masks=Masks(0.0, moments=False))
+    with suppress(UnreadableError):
+        _opened(out, "", data, 0)
     return out.found
 
 

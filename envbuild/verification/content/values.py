@@ -15,7 +15,7 @@ MONITOR = frozenset("rlt")
 _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
-"""Identities that are numbers; that of a trial may be a result."""
+"""Identities that are numbers, of processes and of what a scheduler runs; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
 _ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
 """Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
@@ -61,7 +61,9 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         siblings: the keys next to it.
     """
     kind = kind_of(key) if key else None
-    if (kind == "identity" and not _is_process(key)) or (kind == "memory" and not may_be_memory(key, value)):
+    if kind == "identity" and not (_is_process(key) and out.masks.may_be_process(value)):
+        kind = None
+    if kind == "memory" and not may_be_memory(key, value):
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
@@ -109,7 +111,8 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
         return
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
     identity = identity and not _is_chosen(path, key, value)
-    identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
+    if kind == "identity" and _is_process(key) and value.isdecimal():
+        identity = out.masks.may_be_process(int(value))
     measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
     if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)

@@ -1,0 +1,120 @@
+"""Names that look as if a run had drawn them, but are in what it was given, or in what all runs wrote alike.
+
+A program may print one UUID of a catalogue, another one in each run. That is a result: the catalogue has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import read_foreign
+from envbuild.record.shared_names import names_in
+
+if TYPE_CHECKING:
+    from envbuild.record.model import Record
+    from envbuild.runs.repeat import Repeated
+
+_FILE, _ALL = 128 << 20, 256 << 20
+"""Bytes of the largest file, and of all files, in which names are looked for: some seconds of a processor."""
+_LISTED = 20_000
+"""Files of all folders that are declared as inputs."""
+_HEAD = 4096
+_PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8")
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+"""Of gzip, zip, bzip2, xz and Zstandard; in most other files names can be read as they are."""
+
+
+@dataclass(kw_only=True)
+class GivenNames:
+    """Looks for names in the files of a project that a program read, and in those that it wrote alike in all runs.
+
+    Args:
+        project: where the files are that it read; its runs had copies.
+    """
+
+    project: Path
+    _left: int = _ALL
+    _files: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def among(self, wanted: Set[str], record: Record, alike: Iterable[tuple[str, Path]]) -> frozenset[str]:
+        """Return those of some names that are in files.
+
+        Args:
+            wanted: names, shortened.
+            record: of a run, which knows what was read.
+            alike: digests and places of files that all runs wrote alike.
+        """
+        found: set[str] = set()
+        for digest, place in (*self._read(record), *alike):
+            if len(found) == len(wanted):
+                break
+            if digest not in self._files:
+                self._files[digest] = self._names(digest, place)
+            found |= wanted & self._files[digest]
+        return frozenset(found)
+
+    def _read(self, record: Record) -> Iterator[tuple[str, Path]]:
+        """Yield the digest and the place of each file of the project that a run read, and did not write.
+
+        Of declared data the place stands for the digest: they are compared by their manifest at the start of each run.
+        """
+        written = {each.path for each in record.outputs}
+        files = [*record.reads, *record.modules, *record.configs]
+        known = {each.path: each.sha256 for each in files if each.sha256 and not each.path.startswith("/")}
+        if record.script is not None and record.script.sha256:
+            known[record.script.path] = record.script.sha256
+        for path, digest in known.items():
+            if path not in written:
+                yield digest, self.project / path
+        listed = 0
+        for path in record.inputs:
+            place = self.project / path
+            for file in (place,) if place.is_file() else sorted(place.rglob("*")):
+                listed += 1
+                if listed > _LISTED:
+                    return
+                name = file.relative_to(self.project).as_posix()
+                if name not in written and name not in known:
+                    yield name, file
+
+    def _names(self, digest: str, place: Path) -> frozenset[str]:
+        """Return the names in a file; none if it is not there any more, or too large."""
+        data = read_foreign(place, min(_FILE, self._left))
+        if data is None or (len(digest) == 64 and place.name != digest and sha256_bytes(data) != digest):
+            return frozenset()
+        if data.startswith(_PICTURES):
+            return frozenset()
+        self._left -= len(data)
+        found = {*names_in(data)}
+        if data.startswith(_PACKED) or b"\0" in data[:_HEAD]:
+            found |= _packed(data)
+        return frozenset(found)
+
+
+def _packed(data: bytes) -> set[str]:
+    """Return the names in a file of a format that is opened, as archives, databases and pickles are."""
+    from envbuild.verification.content import all_texts
+
+    return {name for text in all_texts(data) for name in names_in(text)}
+
+
+def alike_in_all(runs: Iterable[Repeated]) -> Iterator[tuple[str, Path]]:
+    """Yield the digest and a place of each file that all runs, two at least, wrote with the same bytes."""
+    runs = [*runs]
+    tables = [
+        {each.path: each.sha256 for each in (*run.record.outputs, *run.record.outside) if each.sha256} for run in runs
+    ]
+    if len(runs) < 2:
+        return
+    kept = next(((run, table) for run, table in zip(runs, tables, strict=True) if run.files is not None), None)
+    if kept is None:
+        return
+    run, table = kept
+    for path, digest in table.items():
+        if run.files is not None and all(each.get(path) == digest for each in tables):
+            folder = run.outside if path.startswith("/") else run.files
+            yield digest, folder / path.lstrip("/")
