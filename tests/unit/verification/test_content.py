@@ -1078,3 +1078,13 @@ def test_notes_of_files_that_the_image_reads(key: str, one: str, other: str, sam
     assert compare(mine, theirs).same is same
     assert same or compare(mine, theirs).why == f"{key}: {one} → {other}"
     assert not compare(mine, damaged).same
+
+
+def test_a_number_that_no_process_has_is_a_result() -> None:
+    """In files too, as a number and as a text; in a column all of them count."""
+    masks = Masks(1_795_247_763.0).with_files((), dict, processes=range(1, 6))
+    for text, same in (('{"pid": %d}', True), ('{"pid": "%d"}', True), ("pid,a\n%d,1\n", False)):
+        found = [read((text % number).encode(), masks) for number in (2, 4, 1007)]
+        digests = [each.digest for each in found if each is not None]
+        assert (digests[0] == digests[1]) is same, text
+        assert digests[0] != digests[2], text

@@ -71,6 +71,9 @@ def in_line(line: str, *, named: bool = False) -> bool:
         "wrote 3.5123 seconds of audio to out.wav",
         "generated 3.5123 seconds of speech",
         "sampled 3.5123 s",
+        "mean wait time: 3.5123",
+        "throughput: 3.5123",
+        "average latency 35.123 ms",
     ],
 )
 def test_words_of_results(line: str) -> None:
@@ -102,6 +105,8 @@ def test_words_of_results(line: str) -> None:
         "total wall time 3.5123 s",
         "3.5123 s elapsed",
         "3.5123 seconds to train",
+        "throughput: 1234.5 samples/s",
+        "data wait time: 3.5123",
         "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
         "1234.5 samples/s",
         "2026-11-24 08:00:01,123 INFO epoch",
@@ -146,7 +151,13 @@ def test_digits(number: str, exact: bool) -> None:
         ("time_since_restore", False),
         ("time_this_iter_s", False),
         ("train_runtime", False),
-        ("p95_latency_ms", False),
+        ("p95_latency_ms", True),
+        ("inference_latency_ms", False),
+        ("mean_wait_time", True),
+        ("data_wait_time", False),
+        ("throughput", True),
+        ("train_throughput", False),
+        ("avg_response_time", True),
         ("step_duration", False),
         ("datetime_complete", False),
     ],
@@ -224,6 +235,13 @@ def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
     content = read(data, MASKS)
     assert content is not None
     assert content.exact == exact
+
+
+def test_plain_numbers_are_kept_for_experiments() -> None:
+    """Of times and rates, where a name has one; of all else digests are enough."""
+    content = read(b'{"latency": 0.92345, "fps": [3], "memory": 12345, "elapsed": "0:12:31", "loss": 0.5}', MASKS)
+    assert content is not None
+    assert content.numbers == {"latency": "0.92345"}
 
 
 def test_a_moment_of_the_run_is_a_time_under_any_name() -> None:

@@ -360,6 +360,28 @@ def test_names_that_runs_share_are_data() -> None:
         assert (names[0] == names[1]) is same, (one, other)
 
 
+def test_names_that_are_known_are_data() -> None:
+    """A name that one run has alone counts if the program was given it; a digest of many has no single names."""
+    found = [each.names for each in (ranked(0), ranked(3))]
+    assert len({*map(tuple, common_names(found))}) == 1
+    known = {*found[0], *found[1]}
+    assert common_names(found, known=known) == [[*found[0]], [*found[1]]]
+    assert common_names(found, ordered=False, known=known) == [[*found[0]], [*found[1]]]
+
+
+def test_a_uuid_of_a_text_is_none_that_was_drawn() -> None:
+    """Versions 3 and 5 are digests of a name."""
+    line = "item 886313e1-3b8a-5372-9b90-0c9aee199e5d"
+    assert MASKS.mask(line).text == line
+
+
+def test_a_number_that_no_process_has_is_none() -> None:
+    """Where the processes of a run are known; a patient's number is a result."""
+    known = MASKS.with_files((), dict, processes=range(1, 6))
+    assert [known.mask(f"pid={number}").text for number in (3, 1007)] == ["pid=⟨pid⟩", "pid=1007"]
+    assert MASKS.mask("pid=1007").text == "pid=⟨pid⟩"
+
+
 FRAME = """\
    epoch      loss  epoch_seconds  rows_per_second                         at
 0      0  0.396900         0.0123    406504.065041 2026-11-21 05:16:03.123456
