@@ -70,9 +70,9 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def measured_in(printed: Mapping[Stream, Printed] | None) -> str:
-    """Name the kinds of measurements that were masked in what a run printed; empty if there are none."""
+    """Name the kinds of measurements, and names, that were masked in what a run printed; empty if there are none."""
     kinds = {kind for each in (printed or {}).values() for kind in each.masked}
-    return ", ".join(kind for kind in ("times", "rates", "memory") if kind in kinds)
+    return ", ".join(kind for kind in ("times", "rates", "memory", "names") if kind in kinds)
 
 
 def keep(project: Path, identity: str, texts: Mapping[Stream, bytes]) -> None:

@@ -223,7 +223,7 @@ ALLOWED = verdict(
         ({"same_bits_as": "01JC" + "0" * 22},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000"),
         ({"same_bits_as": "01JC" + "0" * 22, "printed": {"stdout": Printed(lines=2, masked={"times": 1, "names": 1})}},
-         "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000, printed times masked"),
+         "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000, printed times, names masked"),
         ({"same_bits_as": "01JC" + "0" * 22, "not_compared": ("printed lines (one run was on a terminal)",)},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same files as run 01JC000000 · "
          "not compared: printed lines (one run was on a terminal)"),
