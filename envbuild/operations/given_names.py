@@ -5,6 +5,7 @@ A program may print one UUID of a catalogue, another one in each run. That is a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _FILE, _ALL = 128 << 20, 256 << 20
 """Bytes of the largest file, and of all files, in which names are looked for: some seconds of a processor."""
 _LISTED = 20_000
-"""Files of all folders that are declared as inputs."""
+"""Files of the project and of its declared inputs."""
 _HEAD = 4096
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8")
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -30,7 +31,7 @@ _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 
 @dataclass(kw_only=True)
 class GivenNames:
-    """Looks for names in the files of a project that a program read, and in those that it wrote alike in all runs.
+    """Looks for names in the files of a project that a program may read, and in those that it wrote alike in all runs.
 
     Args:
         project: where the files are that it read; its runs had copies.
@@ -45,11 +46,11 @@ class GivenNames:
 
         Args:
             wanted: names, shortened.
-            record: of a run, which knows what was read.
+            record: of a run, which knows what was read and written.
             alike: digests and places of files that all runs wrote alike.
         """
         found: set[str] = set()
-        for digest, place in (*self._read(record), *alike):
+        for digest, place in (*alike, *self._given(record)):
             if len(found) == len(wanted):
                 break
             if digest not in self._files:
@@ -57,10 +58,11 @@ class GivenNames:
             found |= wanted & self._files[digest]
         return frozenset(found)
 
-    def _read(self, record: Record) -> Iterator[tuple[str, Path]]:
-        """Yield the digest and the place of each file of the project that a run read, and did not write.
+    def _given(self, record: Record) -> Iterator[tuple[str, Path]]:
+        """Yield the digest and the place of each file that a run is known to have read, then of the others it had.
 
-        Of declared data the place stands for the digest: they are compared by their manifest at the start of each run.
+        What it wrote is not among them. Libraries open files that nobody notes, so that all of the project counts as
+        read; where no digest is known the place stands for it.
         """
         written = {each.path for each in record.outputs}
         files = [*record.reads, *record.modules, *record.configs]
@@ -71,13 +73,12 @@ class GivenNames:
             if path not in written:
                 yield digest, self.project / path
         listed = 0
-        for path in record.inputs:
-            place = self.project / path
-            for file in (place,) if place.is_file() else sorted(place.rglob("*")):
+        for folder in (*(self.project / path for path in record.inputs), self.project):
+            for file in (folder,) if folder.is_file() else _files(folder):
+                name = os.path.relpath(file, self.project)
                 listed += 1
                 if listed > _LISTED:
                     return
-                name = file.relative_to(self.project).as_posix()
                 if name not in written and name not in known:
                     yield name, file
 
@@ -100,6 +101,13 @@ def _packed(data: bytes) -> set[str]:
     from envbuild.verification.content import all_texts
 
     return {name for text in all_texts(data) for name in names_in(text)}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, in order, but for what is hidden: records, git, environments."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(names))
 
 
 def alike_in_all(runs: Iterable[Repeated]) -> Iterator[tuple[str, Path]]:

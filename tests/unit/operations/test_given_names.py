@@ -12,6 +12,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.operations.given_names import GivenNames
 from envbuild.operations.verify import Verification
+from envbuild.record.model import Output
 from envbuild.record.processes import ReadFile
 from envbuild.record.shared_names import names_in, shortened
 from tests.support.records import record
@@ -118,8 +119,24 @@ def test_names_are_found_in_files_that_a_program_read(form: str, tmp_path: Path)
     assert GivenNames(project=tmp_path).among(wanted, record(reads=(read,)), ()) == {shortened(USERS[0])}
 
 
+def test_what_a_run_wrote_and_what_is_hidden_gives_no_names(tmp_path: Path) -> None:
+    """Who appends names of runs to a file has drawn them; libraries read files that nobody notes."""
+    wanted = {shortened(RUNS[0])}
+    for name, outputs, given in (
+        ("runs.txt", (), True),
+        ("runs.txt", (Output(path="runs.txt", change="changed", size=1, sha256="ab" * 32),), False),
+        (".envbuild/runs.txt", (), False),
+        ("data/deep/runs.txt", (), True),
+    ):
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(RUNS[0])
+        assert bool(GivenNames(project=tmp_path).among(wanted, record(outputs=outputs), ())) is given, name
+        place.unlink()
+
+
 def test_a_file_that_is_another_one_by_now_gives_no_names(tmp_path: Path) -> None:
-    """Who appends names of runs to a file has drawn them."""
+    """What the program read then is not known any more."""
     (tmp_path / "runs.txt").write_text(RUNS[0])
     read = ReadFile(path="runs.txt", size=0, sha256=sha256_bytes(b""))
     assert not GivenNames(project=tmp_path).among({shortened(RUNS[0])}, record(reads=(read,)), ())
