@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,7 +161,7 @@ def _printed(session: Session, one: Repeated, other: Repeated, verdict: Verdict)
         paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
         ordered = not several_processes(one.record, other.record)
-        masks = [_masks(each, ignored_lines(session.ignore, kind)) for each in (one, other)]
+        masks = [masks_of(each.record, ignored_lines(session.ignore, kind)) for each in (one, other)]
         found = printed.first_difference(
             kind, before, after, (masks[0], masks[1]), ordered=ordered, known=session.known_names
         )
@@ -188,11 +187,6 @@ def undecided(
 def _whole_lines(text: bytes) -> bytes:
     """Return a text without its last line if it was cut there."""
     return text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
-
-
-def _masks(run: Repeated, ignored: Sequence[str]) -> printed.Masks:
-    start = datetime.fromisoformat(run.record.start.replace("Z", "+00:00"))
-    return printed.Masks(start.timestamp(), ignored)
 
 
 def _compare(name: str, before: Path, after: Path) -> TextDifference | None:

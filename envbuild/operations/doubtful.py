@@ -31,6 +31,7 @@ from envbuild.verification.doubtful import (
     is_exact,
     is_named,
     leaves_doubt,
+    memory_leaves_doubt,
 )
 from envbuild.verification.files import masks_of
 from envbuild.verification.lines import TextDifference, excerpts
@@ -127,7 +128,10 @@ class _Left:
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
-        """Yield the numbers with words before them, of few digits too, in the lines that a run left out."""
+        """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
+        for path, content in self.runs[at].contents.items():
+            known = {**content.left_out, **content.numbers}
+            yield from (((path, name), known[name]) for name in content.short if name in known)
         for stream, lines in self.streams[at].items():
             for row in lines:
                 yield from (
@@ -147,6 +151,16 @@ class _Left:
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
+            yield from ((path, name) for name in content.short)
+
+    def memory(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield what was left out as memory and may be that of something else: lines and names in files."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                if "memory" in row.masked.kinds and memory_leaves_doubt(row.text):
+                    yield (stream, f"line {row.number}"), row.text
+        for path, content in self.runs[at].contents.items():
+            yield from (((path, name), content.left_out[name]) for name in content.memory if name in content.left_out)
 
     def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
         """Return the line that a place is in, as two runs have it."""
@@ -174,7 +188,8 @@ class InDoubt:
         known: the values of each run.
         places: those that differ.
         doubtful: the places that may be results by their words.
-        short: places of such numbers in printed lines that have too few digits for experiments: they are quoted.
+        short: places of such numbers that have few digits, so that experiments show less.
+        memory: places of what was left out as memory; no experiments are made of them.
     """
 
     left: _Left
@@ -182,6 +197,7 @@ class InDoubt:
     places: Sequence[Place]
     doubtful: frozenset[Place]
     short: Sequence[Place] = ()
+    memory: Sequence[Place] = ()
 
     def phrases(self, measured: frozenset[Place]) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
@@ -190,9 +206,9 @@ class InDoubt:
             measured: places of which an experiment showed that they are none.
         """
         lines: set[Place] = set()
-        for path, name in (*self.places, *self.short):
+        for path, name in (*self.places, *self.short, *self.memory):
             line = path, name.partition(",")[0]
-            if (path, name) not in self.doubtful or (path, name) in measured or line in lines:
+            if (path, name) not in self.doubtful | {*self.memory} or (path, name) in measured or line in lines:
                 continue
             if path not in STREAMS:
                 yield f"{path}: {name}"
@@ -237,10 +253,12 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
         for place in _common(printed)
         if place in doubtful and place not in places and _differ([each[place] for each in printed])
     ]
-    if not places and not short:
+    memory = [dict(left.memory(at)) for at in range(len(left.runs))]
+    changing = [place for place in _common(memory) if _differ([each[place] for each in memory])]
+    if not places and not short and not changing:
         return None
-    both = [{**few, **exact} for few, exact in zip(printed, known, strict=True)]
-    return InDoubt(left=left, known=both, places=places, doubtful=doubtful, short=short)
+    every = [{**of_memory, **few, **exact} for of_memory, few, exact in zip(memory, printed, known, strict=True)]
+    return InDoubt(left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing)
 
 
 def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events) -> Decided:
@@ -253,13 +271,13 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         events: receives ``MoreRuns``.
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST or not doubts.places:
+    if longest > LONGEST or not (doubts.places or doubts.short):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     measured, of_clock = _by_fixed_clock(laboratory, doubts)
     if of_clock:
         return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)
-    differing = [place for place in doubts.places if place not in measured]
+    differing = [place for place in (*doubts.places, *doubts.short) if place not in measured]
     if not differing:
         return Decided(measured=measured)
     return Decided(refuted=_refute(laboratory, doubts, differing), measured=measured)
@@ -273,10 +291,13 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
     how much is done in a time.
 
+    Numbers of few digits are measured if the same clock gives the same ones, wherever it begins, and a fast one others.
+
     Also return places of numbers that a fixed clock repeats, and that depend on when it begins though they are no date:
     of a generator that the time seeds. How long something takes does not depend on that.
     """
     places = [place for place in doubts.places if place[0] in STREAMS or _is_plain(doubts.known[0][place])]
+    places += doubts.short
     left = _Left(session=laboratory.session)
     clocks: list[When] = []
 
@@ -294,20 +315,23 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         if not places:
             return frozenset(), []
     values = [left.values(at, short=True) for at in range(len(clocks))]
+    short = [place for place in places if place in {*doubts.short} and all(place in each for each in values)]
     span = _span(doubts.left.runs[0].record)
     kinds = {
         place: _kind([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
         for place in places
-        if all(place in each for each in values)
+        if place not in short and all(place in each for each in values)
     }
     measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
     begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
-    if not begun:
+    follow = [at for at in short if values[0][at] == values[1][at] != values[2][at]]
+    if not begun and not follow:
         return measured, []
     laboratory.observed(1, "the clock fixed, again", now, look)
     if len(left.runs) != len(clocks) or clocks[-1] != now or not left.runs[-1].ended_well:
         return measured, []
     again = left.values(len(clocks) - 1, short=True)
+    measured |= {place for place in follow if again.get(place) == values[0][place]}
     return measured, [place for place in begun if again.get(place) == values[0][place]]
 
 
@@ -362,9 +386,16 @@ def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> 
             return None
     drawn = _Left(session=laboratory.session)
     by_entropy = _look(laboratory, drawn, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
-    if by_entropy and _look(laboratory, plain, "nothing varied", (), 0) and _equal_in(plain, differing) != differing:
-        return _refuted(doubts.left, doubts.known, differing, ("entropy",))
-    return _refuted(doubts.left, doubts.known, differing, ())
+    short = {*doubts.short}.intersection(differing)
+    if by_entropy or short:
+        plain_ran = _look(laboratory, plain, "nothing varied", (), 0)
+        still = {*_equal_in(plain, differing)} if plain_ran else {*differing}
+        # Of few digits, what is the same so may be so by chance.
+        differing = [place for place in differing if place not in short or place not in still]
+        by_entropy = by_entropy and bool({*differing} - still)
+    if not differing:
+        return None
+    return _refuted(doubts.left, doubts.known, differing, ("entropy",) if by_entropy else ())
 
 
 def _of_runs(session: Session, verdict: Verdict) -> _Left:

@@ -170,7 +170,7 @@ def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
     if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()
     masks, data = with_files_of(record, digest.masks), path.read_bytes()
-    known = masks.draws or "names" in digest.result().masked
+    known = masks.draws or not {"names", "times"}.isdisjoint(digest.result().masked)
     if not known and SHA256.search(data.decode("utf-8", "replace")) is None:
         return digest.result()
     again = PrintedDigest(masks)

@@ -165,9 +165,13 @@ def names_measuring(word: str) -> bool:
     return word in _SAID or word in _WORK or word in _POINTS or word in _UNITS or word in _COUNTED or word in NUMBERED
 
 
-_SIMULATED = _words("wait waiting throughput latency setup process system user service queue response uptime")
+_SIMULATED = _words(
+    "wait waiting throughput latency setup process system user service queue response uptime run runtime"
+)
 """What simulations of queues and factories have times and rates of as well as programs do."""
 _STATISTICS = _POINTS | _TIME | _UNITS | _AROUND
+_OF_TRACKERS = frozenset(("_runtime", "_timestamp"))
+"""Names that Weights & Biases gives."""
 
 
 def may_be_simulated(words: Iterable[str]) -> bool:
@@ -176,17 +180,28 @@ def may_be_simulated(words: Iterable[str]) -> bool:
     return bool(core) and _SIMULATED.issuperset(core)
 
 
+_ENDS = _BARE | _words(
+    "start end begin finish started ended real total mean avg average std var sum min max median p of to from per by"
+)
+
+
+def _are_ends(words: Iterable[str]) -> bool:
+    """Whether words say no more than that it is a time: ``start_time`` of a segment of speech, ``total_time``."""
+    return _ENDS.issuperset(words)
+
+
 def name_leaves_doubt(name: str) -> bool:
     """Whether a name is one that data have as well: of times that is bare, or with what no program does.
 
     Such as ``call_duration`` or ``valve_throughput``, or what is simulated too.
     """
     kind = kind_of(name)
-    if kind not in ("time", "rate"):
+    if kind not in ("time", "rate") or name in _OF_TRACKERS:
         return False
-    words = [word.lower().rstrip("0123456789") for word in _SPLIT.split(name)]
-    known = (not word or names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
-    return (kind == "time" and name.lower() in _BARE) or not all(known) or may_be_simulated(filter(None, words))
+    words = [word for each in _SPLIT.split(name) if (word := each.lower().rstrip("0123456789"))]
+    if may_be_simulated(words) or (kind == "time" and _are_ends(words)):
+        return True
+    return not all(names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
 
 
 def are_durations(name: str) -> bool:

@@ -25,7 +25,7 @@ _OTHER_DAY = (
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\s+\d{1,2},?\s+20\d\d"
 )
 _NUMBER = re.compile(
-    rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|{_OTHER_DAY}|\d{{1,2}}:\d\d:\d\d(?:\.\d+)?"
+    rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|{_OTHER_DAY}|\d{{1,2}}:\d\d(?::\d\d(?:\.\d+)?)?"
     r"|(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?)(?![:/-]?\d)",
     re.IGNORECASE,
 )
@@ -227,7 +227,21 @@ def is_alone(text: str) -> bool:
     return _ALONE.fullmatch(text) is not None
 
 
-def doubtful_in(text: str, name: str, masks: Masks, shown: str) -> bool:
+_OF_PROGRAMS = frozenset((
+    "active", "alloc", "allocated", "available", "cached", "consumed", "consumption", "cuda", "current", "device",
+    "footprint", "free", "gpu", "heap", "host", "max", "maximum", "mem", "peak", "percent", "process", "reserved",
+    "resident", "rss", "shared", "swap", "total", "usage", "use", "used", "virtual", "vms", "vram",
+))  # fmt: skip
+"""Words of measures of memory; ``recommended memory: 512 MB`` has none of them."""
+
+
+def memory_leaves_doubt(text: str) -> bool:
+    """Whether words, of a name or before a number, may be of a memory that is no program's own: ``laptop, RAM``."""
+    words = _words_of(_in_words(text))
+    return bool({"memory", "ram"} & {*words}) and _OF_PROGRAMS.isdisjoint(words)
+
+
+def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool = False) -> bool:
     """Whether a text of a file has a number that may be a result.
 
     Args:
@@ -235,11 +249,14 @@ def doubtful_in(text: str, name: str, masks: Masks, shown: str) -> bool:
         name: where it is: by a key, or a line.
         masks: of the run.
         shown: the text as it is compared: numbers in it are not left out.
+        short: one of few digits too, if words are before it, or it is in a row.
     """
     sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
         text, sure = f"{_in_words(_key(name))}: {text}", False
     return any(
-        is_exact(number.text) and (sure or leaves_doubt(number)) and number.text not in shown
+        (is_exact(number.text) or (short and (is_named(number) or "," in text)))
+        and (sure or leaves_doubt(number))
+        and number.text not in shown
         for number in exact_numbers(text, masks)
     )

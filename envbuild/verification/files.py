@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import Protocol
 
+import msgspec
+
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.names import common_names, drawn_names, masked_path
@@ -41,7 +43,14 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
 
     paths = (output.path for output in (*record.outputs, *record.outside))
-    return masks.with_files(drawn_names(paths), digests, record.duration or 0.0, _processes(record))
+    return masks.with_files(
+        drawn_names(paths),
+        digests,
+        record.duration or 0.0,
+        _processes(record),
+        on_several_hosts=record.rank is not None,
+        strict=record.duration is not None and all(each.asked is msgspec.UNSET for each in record.processes),
+    )
 
 
 def _processes(record: Record) -> range:

@@ -41,6 +41,8 @@ _FREE = r"(?<![\w.])(?<!\d,)"
 _BEFORE = 26 * 3600.0
 """Seconds before the start of a run that still count as its time: other time zones, files of just before."""
 _AFTER = 30 * 86400.0
+_NEAR, _QUARTER = 3.0, 900
+"""Seconds by which a time of day may be outside of a run, and between time zones at the least."""
 _ROUNDED = 2.0
 """Seconds by which a moment of a run may be outside of what its record has."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -163,12 +165,14 @@ class Masks:
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
         self._processes = range(0)
+        self.on_several_hosts = False
         self._left_alone = frozenset() if days else _OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
         self._start, self._end = start, start
+        self._strict = False
 
     def with_files(
         self,
@@ -176,6 +180,9 @@ class Masks:
         digests: Callable[[], Mapping[str, str]],
         duration: float = 0.0,
         processes: range = range(0),
+        *,
+        on_several_hosts: bool = False,
+        strict: bool = False,
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -185,10 +192,17 @@ class Masks:
                 one's bytes have another digest is no difference of its own.
             duration: of the run, in seconds.
             processes: those that its processes may have as numbers; none if they are not known.
+            on_several_hosts: it is one of several ranks, and the next run may have other hosts.
+            strict: times of day are masked only if they may be of the run, or how long something in it took, dates only
+                if they are not days after it. In experiments clocks may show anything.
         """
         other = copy(self)
+        other._strict = strict
+        other.on_several_hosts = on_several_hosts
         other._processes = processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
+        if strict:
+            other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
         return other
 
     def without_names(self, path: str) -> str:
@@ -207,6 +221,12 @@ class Masks:
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self._window[0] <= seconds <= self._window[1]
+
+    def is_of_day(self, seconds: float) -> bool:
+        """Whether a time of day, in seconds since midnight, may be one of the run in any time zone, or a part of it."""
+        took = self._end - self._start
+        passed = (seconds - self._start + _NEAR) % _QUARTER
+        return not self._strict or passed <= took + 2 * _NEAR or seconds <= took + _NEAR
 
     def is_during(self, seconds: float) -> bool:
         """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
@@ -274,6 +294,8 @@ class Masks:
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
         if said.counts or _is_row(found):
             return found[0]
+        if self._strict and rule.text == _TIME_OF_DAY and not self._may_be_of_day(found):
+            return found[0]
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
@@ -282,6 +304,12 @@ class Masks:
         if rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure:
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
+
+    def _may_be_of_day(self, found: re.Match[str]) -> bool:
+        """Whether a time of day is of the run, or one that is estimated."""
+        hours, minutes, seconds = (float(part.replace(",", ".")) for part in _HMS.findall(found[0])[:3])
+        around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
+        return self.is_of_day(hours * 3600 + minutes * 60 + seconds) or _ESTIMATED.search(around) is not None
 
 
 def _squeezed(line: str) -> str:
@@ -695,6 +723,8 @@ _TABLE = (
 )
 """In the order in which they are applied."""
 _OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text == _TIME_OF_DAY)
+_HMS = re.compile(r"\d+(?:[.,]\d+)?")
+_ESTIMATED = re.compile(r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until)(?![a-z])", re.IGNORECASE)
 
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")

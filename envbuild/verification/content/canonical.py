@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt
+from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt, memory_leaves_doubt
 from envbuild.verification.printed import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
@@ -59,6 +59,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         times: the format itself keeps when it was written.
         exact: of the times and rates that were left out, those with so many digits that two measurements hardly ever
             give the same; True for those that may be a result by their name.
+        short: of the others, those that may be a result by their name.
+        memory: of the measures of memory that were left out, those that may be a result by their name.
         numbers: of the times and rates that were left out, those that are one plain number, as they are written.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
@@ -72,6 +74,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, str]
     times: str = ""
     exact: dict[str, bool] = {}
+    short: frozenset[str] = frozenset()
+    memory: frozenset[str] = frozenset()
     numbers: dict[str, str] = {}
     scalars: str = ""
     others: str = ""
@@ -163,6 +167,8 @@ class Canonical:
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
     _plain: dict[str, str] = field(default_factory=dict)
+    _short: set[str] = field(default_factory=set)
+    _memory: set[str] = field(default_factory=set)
     _names: SharedNames = field(default_factory=SharedNames)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
@@ -184,6 +190,8 @@ class Canonical:
             left_out=self._left_out,
             times=self._times.hexdigest(),
             exact=self._exact,
+            short=frozenset(self._short - self._exact.keys()),
+            memory=frozenset(self._memory),
             numbers={name: text for name, text in self._plain.items() if text},
             scalars=scalars,
             others=others if self._count > self._numbers else "",
@@ -257,6 +265,10 @@ class Canonical:
             if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
                 self._exact[name] = not during and key_leaves_doubt(name, moment=moment)
                 (self._during.add if during else self._during.discard)(name)
+            elif kind in ("time", "rate") and not during and key_leaves_doubt(name, moment=moment):
+                self._short.add(name)
+            elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
+                self._memory.add(name)
 
     def _is_exact(self, name: str, data: bytes) -> bool:
         """Whether numbers have enough digits, each by itself or all of that name together."""
@@ -283,6 +295,11 @@ class Canonical:
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
+            if not self._exact[name] and doubtful_in(value, name, self.masks, masked.text, short=True):
+                del self._exact[name]
+                self._short.add(name)
+        elif "memory" in masked.kinds and memory_leaves_doubt(value):
+            self._memory.add(name)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -24,8 +24,16 @@ _COUNTED = re.compile(
     r"[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}|(?:run|trial|exp|experiment|job|session|fold|model|config|candidate)\d{1,4}",
     re.IGNORECASE,
 )
-_BY_CHANCE = re.compile(r"(?=.*\d)[0-9a-f-]{8,}|(?=.*\d[a-z])[0-9a-z]{8}|[0-9a-f]{5}_\d+", re.IGNORECASE)
+_BY_CHANCE = re.compile(
+    r"(?i:(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,8}(?:-[0-9a-f]{4,12}){3,4})"  # CatBoost's have three dashes
+    r"|(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,64}|(?=\D*\d+[a-z])[0-9a-z]{8}|[0-9a-f]{5}_\d+"
+)
 """Identities as UUIDs, digests, Weights & Biases and Ray have them."""
+_PARTS = re.compile(r"[0-9A-Za-z]{8,64}")
+_CHANGES = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_DRAWN_CHANGES = 3
+"""Changes between letters and digits in a word that was drawn; accession numbers (``SRR7000012``) have one."""
+_OF_HOSTS = ("host", "name")
 _OF_RAY = re.compile(r"[0-9a-f]{5}_(\d{5})")
 """What was drawn for the program, and the number of the trial."""
 _CHOSEN = frozenset(("best", "worst", "top", "chosen", "selected", "winner", "winning", "optimal"))
@@ -109,8 +117,11 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     if key.lower() in _RUN and is_drawn(value):
         out.leave_out(path, value, "identity")
         return
-    identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
-    identity = identity and not _is_chosen(path, key, value)
+    of_host = kind == "identity" and key.lower().endswith(_OF_HOSTS) and out.masks.on_several_hosts
+    identity = kind == "identity" and (
+        (of_host and _is_token(value) and not _is_chosen(path, key, value))
+        or (key.lower().endswith(("id", *_OF_HOSTS)) and _is_by_chance(value))
+    )
     if kind == "identity" and _is_process(key) and value.isdecimal():
         identity = out.masks.may_be_process(int(value))
     measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
@@ -152,8 +163,14 @@ def _is_chosen(path: str, key: str, value: str) -> bool:
     """Whether an identity is a result: one that was counted and not drawn, or the best one's unless it was drawn."""
     if key.lower().endswith("id") and _COUNTED.fullmatch(value) is not None:
         return True
-    chosen = not _CHOSEN.isdisjoint(re.split(r"[^a-z]+", path.lower()))
-    return chosen and _BY_CHANCE.fullmatch(value) is None
+    return not _CHOSEN.isdisjoint(re.split(r"[^a-z]+", path.lower())) and not _is_by_chance(value)
+
+
+def _is_by_chance(value: str) -> bool:
+    """Whether an identity looks drawn: hexadecimal digits, or letters and digits in no order."""
+    if _BY_CHANCE.fullmatch(value) is not None:
+        return True
+    return any(len(_CHANGES.findall(part)) >= _DRAWN_CHANGES for part in _PARTS.findall(value))
 
 
 def _is_token(value: str) -> bool:

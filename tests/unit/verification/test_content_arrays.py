@@ -270,7 +270,10 @@ def test_an_array_of_objects_is_the_pickle_in_it() -> None:
 
 
 def onnx(
-    name: str = "0123456789ab4123812345678abcdef0", guid: str = "1-2-3-4", op: str = "Add", weight: int = 1
+    name: str = "0123456789ab4123812345678abcdef0",
+    guid: str = "1a2b3c4d-5e6f7a8b-9c0d1e2f-3a4b5c6d",
+    op: str = "Add",
+    weight: int = 1,
 ) -> bytes:
     """Return a model as exporters write it."""
     graph = message(
@@ -283,7 +286,7 @@ def onnx(
 def test_drawn_names_of_onnx_models_are_no_content() -> None:
     """A graph's name as ``uuid4().hex`` gives it, and CatBoost's identity of a model."""
     one = onnx()
-    assert compared(one, onnx(name="fedcba98765443218123456789abcdef", guid="a-b-c-d5")).same
+    assert compared(one, onnx(name="fedcba98765443218123456789abcdef", guid="4d3c2b1a-8b7a6f5e-2f1e0d9c-6d5c4b3a")).same
     for other in (
         onnx(name="tree ensemble"),
         onnx(op="Mul"),
