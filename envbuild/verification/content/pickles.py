@@ -81,8 +81,18 @@ def _begins(data: bytes, at: int) -> bool:
 
 
 def _read_pickle(out: Canonical, path: str, stream: io.BytesIO, nested: Nested, left: list[int]) -> None:
+    count(out, path, built(stream, left), nested)
+
+
+def built(stream: io.BytesIO, left: list[int]) -> Any:
+    """Return the structure that the next pickle of a stream would build; raises ``UnreadableError`` if it is damaged.
+
+    Args:
+        stream: is behind the pickle afterwards.
+        left: counts down the opcodes that may still come.
+    """
     try:
-        top = _built(stream, left)
+        return _built(stream, left)
     except (
         ValueError,
         IndexError,
@@ -94,6 +104,10 @@ def _read_pickle(out: Canonical, path: str, stream: io.BytesIO, nested: Nested, 
         AttributeError,
     ) as error:
         raise UnreadableError(f"a damaged pickle: {error}") from None
+
+
+def count(out: Canonical, path: str, top: Any, nested: Nested) -> None:
+    """Count a structure that ``built`` returned."""
     _Walk(out, nested).value(path, "", top, (), 0)
 
 

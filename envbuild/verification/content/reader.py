@@ -26,6 +26,7 @@ from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, re
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
+from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
@@ -34,6 +35,7 @@ from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.onnx import is_model
 from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
+from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
 from envbuild.verification.content.wandb import is_log as is_log_of_wandb
@@ -178,6 +180,10 @@ def _kind(data: bytes) -> str:
         return "events"
     if is_safetensors(data):
         return "safetensors"
+    if are_records(data):
+        return "records"
+    if is_storage_file(data):
+        return "storages"
     if data.startswith(TRANSACTIONS):
         return "transactions"
     if is_log_of_wandb(data):
@@ -223,6 +229,10 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_npy(out, path, data, nested)
     elif kind == "safetensors":
         read_safetensors(out, path, data, nested)
+    elif kind == "records":
+        read_records(out, path, data)
+    elif kind == "storages":
+        read_storage_file(out, path, data, nested)
     elif kind == "transactions":
         read_transactions(out, path, data, nested)
     elif kind == "log":
