@@ -48,7 +48,7 @@ def records(stream: BinaryIO, largest: int, most: int) -> Iterator[bytes | None]
 
 
 def whole_records(data: bytes) -> Iterator[bytes]:
-    """Yield the data of each record of a whole file; raises ``ValueError`` for a wrong sum, or a record that is cut off.
+    """Yield the data of each record of a whole file; raises ``ValueError`` for a wrong sum, or one cut off.
 
     In Python the sums take a second for 10 MB.
     """

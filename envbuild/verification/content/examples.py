@@ -32,7 +32,7 @@ def are_records(data: bytes) -> bool:
     if not _FRAME <= len(data) <= _SUMMED:
         return False
     length, check = _HEAD.unpack_from(data)
-    return length <= len(data) - _FRAME and crc32c(data[:8]) == check
+    return int(length) <= len(data) - _FRAME and crc32c(data[:8]) == check
 
 
 def read_records(out: Canonical, path: str, data: bytes) -> None:

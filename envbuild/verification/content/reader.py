@@ -24,11 +24,13 @@ from envbuild.verification.content.canonical import (
 )
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
+from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
+from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
@@ -184,6 +186,12 @@ def _kind(data: bytes) -> str:
         return "records"
     if is_storage_file(data):
         return "storages"
+    if is_snapshot(data):
+        return "snapshot"
+    if is_spec(data):
+        return "spec"
+    if is_lock(data):
+        return "lock"
     if data.startswith(TRANSACTIONS):
         return "transactions"
     if is_log_of_wandb(data):
@@ -233,6 +241,12 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_records(out, path, data)
     elif kind == "storages":
         read_storage_file(out, path, data, nested)
+    elif kind == "snapshot":
+        read_snapshot(out, path, data)
+    elif kind == "spec":
+        read_spec(out, path, data)
+    elif kind == "lock":
+        read_lock(out, path, data)
     elif kind == "transactions":
         read_transactions(out, path, data, nested)
     elif kind == "log":

@@ -1,8 +1,8 @@
 """PyTorch's files of the form before zip archives: five pickles, and the numbers of all tensors behind them.
 
-The pickles are a magic number, the version, facts about the machine, what was saved, and the keys of its storages. A key
-is the address of a storage in memory, and storages are written in the order of their keys as texts: both are others in
-each run. Here a storage has a number in the order of first mention in what was saved. A file that is not exactly of
+The pickles are a magic number, the version, facts about the machine, what was saved, and the keys of its storages. A
+key is the address of a storage in memory, and storages are written in the order of their keys as texts: both are others
+in each run. Here a storage has a number in the order of first mention in what was saved. A file that is not exactly of
 this form counts by its bytes.
 
 Source: torch/serialization.py, ``_legacy_save``; torch/csrc/serialization.cpp, ``THPStorage_writeFileRaw``.

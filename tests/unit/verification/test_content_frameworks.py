@@ -1,4 +1,4 @@
-"""Files of PyTorch and TensorFlow whose bytes depend on addresses: storages, examples, what a dataset notes of itself."""
+"""Files of frameworks whose bytes depend on addresses and chance: storages, examples, notes of datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import struct
 import sys
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -111,7 +110,7 @@ def test_each_bit_of_an_old_file_counts() -> None:
 
 
 def test_an_old_file_of_another_form_counts_by_its_bytes() -> None:
-    """Something behind it, a part that is missing, views, keys that are no addresses, storages that nothing refers to."""
+    """Something behind it, a part that is missing, views, keys that are no addresses, storages without a reference."""
     storage, other = FloatStorage(94, (1.0, 2.0)), FloatStorage(99, (3.0,))
     whole = saved([storage], (storage,))
     assert read(whole, MASKS) is not None
