@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 import struct
 import sys
@@ -227,3 +228,108 @@ def test_each_bit_of_a_record_counts() -> None:
         assert found is None or found.digest != kept.digest, at
     assert read(one[:-1], MASKS) is None
     assert read(one + b"\0", MASKS) is None
+
+
+def structure(order: str, *, kind: int = 9, wrapped: bool = False) -> bytes:
+    """Return what ``tf.data`` notes of a dataset of dictionaries, as TensorFlow 2.21 writes it."""
+    parts = {name: message((33, message((2, b""), (3, kind if name == "a" else 1)))) for name in order}
+    table = message((53, a_map(parts.items())))
+    return message((52, message((1, table), (1, message((32, 3)))))) if wrapped else table
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_names_in_the_structure_of_a_saved_dataset_come_in_any_order(wrapped: bool) -> None:
+    """``dataset_spec.pb`` has a map; the types of what is under the names count."""
+    one = structure("abc", wrapped=wrapped)
+    assert one != structure("cab", wrapped=wrapped)
+    assert compared(one, structure("cab", wrapped=wrapped)).same
+    assert not compared(one, structure("cab", kind=3, wrapped=wrapped)).same
+    assert not compared(one, structure("abd", wrapped=wrapped)).same
+    kept = read(one, MASKS)
+    assert kept is not None
+    for at in range(len(one)):
+        found = read(flipped(one, at), MASKS)
+        assert found is None or found.digest != kept.digest, at
+
+
+def test_a_structure_of_another_form_counts_by_its_bytes() -> None:
+    """A name that comes twice, a field that no structure has, something behind it, a structure without names."""
+    for data in (structure("abc") + b"\0", structure("ab") * 2, message((52, b"")), structure("a")[:-1]):
+        assert read(data, MASKS) is None
+    twice = message((53, a_map([("a", message((32, 3))), ("a", message((32, 1)))])))
+    assert read(twice, MASKS) is None
+    assert read(message((53, a_map([("a", message((99, 3)))]))), MASKS) is None
+
+
+def snapshot(*, moment: int = 1_795_247_763_000_000, run: str = "171", version: int = 2) -> bytes:
+    return message((2, run), (3, moment), (4, version), (5, b"\x09\x01"), (6, 100), (1000, 1))
+
+
+def test_when_a_dataset_was_saved_does_not_count() -> None:
+    """Its version and its run do, unless the run's name is drawn for a folder; a moment of another year is data."""
+    assert compared(snapshot(), snapshot(moment=1_795_247_799_000_000)).same
+    assert not compared(snapshot(), snapshot(moment=1_495_247_799_000_000)).same
+    assert not compared(snapshot(), snapshot(run="172")).same
+    assert not compared(snapshot(), snapshot(version=3)).same
+    assert read(snapshot() + snapshot(), MASKS) is None
+    assert read(snapshot(run="one"), MASKS) is None
+
+
+STATE = {
+    "_data_files": [{"filename": "data-00000-of-00001.arrow"}],
+    "_fingerprint": "78808a1a1309ac68",
+    "_format_columns": None,
+    "_format_kwargs": {},
+    "_format_type": None,
+    "_output_all_columns": False,
+    "_split": "train",
+}
+
+
+def test_how_a_dataset_was_made_is_no_content_of_it() -> None:
+    """Hugging Face's fingerprint has times of files in it; elsewhere such a key is data."""
+    one, same, other, split = (
+        json.dumps(STATE | changed).encode()
+        for changed in (
+            {},
+            {"_fingerprint": "6feb466ac805b441"},
+            {"_fingerprint": "6feb466ac805b44"},
+            {"_fingerprint": "6feb466ac805b441", "_split": "test"},
+        )
+    )
+    assert compared(one, same).same
+    assert not compared(one, other).same
+    assert not compared(one, split).same
+    assert not compared(*(json.dumps({"_fingerprint": each}).encode() for each in ("a" * 16, "b" * 16))).same
+
+
+def test_who_has_an_environment_of_lmdb_open_is_no_content_of_it() -> None:
+    """Its lock has processes and threads, and is made anew; the file of the data has its magic number elsewhere."""
+    magic = bytes.fromhex("dec0efbe01000100")
+
+    def lock(thread: int, size: int = 8192) -> bytes:
+        return (magic + bytes(136) + thread.to_bytes(8, "little")).ljust(size, b"\0")
+
+    assert compared(lock(0x7F8D2BF10040), lock(0x7F8D2BF20040)).same
+    assert not compared(lock(1), lock(1, size=4096)).same
+    assert not compared(lock(1), lock(1).replace(magic, magic[:4] + b"\2\0\1\0")).same
+    assert read(lock(1) + b"\0", MASKS) is None
+    assert read(bytes(16) + lock(1)[:-16], MASKS) is None
+
+
+def profile(names: str, *, thread: str = "140404894445632", size: str = "200", cat: str = "Node") -> bytes:
+    """Return an event as ONNX Runtime's profiler writes it."""
+    threads = {"main_thread": {"thread_id": thread, "core": -1, "Run": 3}, "sub_threads": {thread: {"num_run": 1}}}
+    known: dict[str, Any] = {"a": size, "b": [{"float": [10, 4]}], "t": threads}
+    arguments = {("thread_scheduling_stats" if name == "t" else name): known[name] for name in names}
+    event = {"cat": cat, "pid": 2, "tid": 2, "dur": 135, "ts": 8915, "ph": "X", "name": "Gemm_kernel_time"}
+    return json.dumps([event | {"args": arguments}]).encode()
+
+
+def test_profiles_of_onnx_runtime() -> None:
+    """Arguments come in any order, and what threads of its pool did, by their addresses, is measured; sizes count."""
+    one = profile("abt")
+    assert compared(one, profile("tba", thread="139747226468416")).same
+    assert not compared(one, profile("tba", size="208")).same
+    assert not compared(one, profile("ab")).same
+    assert not compared(profile("abt", cat="mine"), profile("abt", cat="mine", thread="7")).same
