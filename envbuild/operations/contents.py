@@ -145,6 +145,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
     from envbuild.runs.repeat import OUTPUTS, OUTSIDE
     from envbuild.verification.content import Content, read, read_file, read_noted
     from envbuild.verification.content.canonical import FILE
+    from envbuild.verification.content.names import CACHE
     from envbuild.verification.content.ocdbt import NAME
 
     if output.canonical:
@@ -160,7 +161,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
         data = read_foreign(file, FILE)
         if data is None or sha256_bytes(data) != output.sha256:
             continue
-        if file.name != NAME:
+        if file.name not in (NAME, CACHE):
             return read(data, masks())
         content = read_file(file, masks())
         return content if content is not None and _as_recorded(side.record, folder, output.path, content) else None

@@ -59,6 +59,8 @@ _UUID = re.compile(
 )
 _RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
+CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")
+"""The database of a cache of diskcache, and the names of its files relative to it: drawn, 32 hexadecimal digits."""
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
@@ -97,6 +99,16 @@ def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[st
     if not alike or first & common:
         return [{} for _ in runs]
     return [dict(table) for table in tables]
+
+
+def may_be_cached(paths: Iterable[str]) -> frozenset[str]:
+    """Return the files of caches of diskcache among the files of a run, by their names and places alone."""
+    names = [*paths]
+    folders = {name[: -len(CACHE)] for name in names if name == CACHE or name.endswith(f"/{CACHE}")}
+    length = len("ab/cd/.val") + 28
+    return frozenset(
+        name for name in names if name[:-length] in folders and CACHED.fullmatch(name[-length:]) is not None
+    )
 
 
 def _is_dated(path: str) -> bool:

@@ -32,6 +32,7 @@ from envbuild.verification.content.fingerprints import is_fingerprint, read_fing
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.onnx import is_model
@@ -54,13 +55,16 @@ def read_file(path: Path, masks: Masks) -> Content | None:
     """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened.
 
     A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
-    A manifest of a database of TensorStore means the database, whose other files are its parts.
+    A manifest of a database of TensorStore means the database, whose other files are its parts; so does the database of
+    a cache of diskcache, whose files have the large values.
     """
     data = read_foreign(path, FILE)
     if data is None:
         return None
     if path.name == MANIFEST and is_manifest(data):
         return _of_manifest(path, data, masks)
+    if path.name == CACHE and _kind(data) == "database":
+        return _of_cache(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
@@ -87,6 +91,30 @@ def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    parts: set[str] = set()
+
+    def files(out: Canonical, where: str, name: str) -> bool:
+        if CACHED.fullmatch(name) is None or name in parts:
+            return False
+        file, folder = path.parent / name, path.parent
+        data = read_foreign(file, FILE) if file.parent.resolve() == folder.resolve() / Path(name).parent else None
+        if data is None:
+            return False
+        out.spend(len(data))
+        parts.add(name)
+        out.leave_out(where, name.replace("/", "").removesuffix(".val"), "identity")
+        _nested(0)(out, where, data)
+        return True
+
+    try:
+        read_database(out, "", data, _nested(0), files=files)
+    except UnreadableError:
+        return None
+    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
 
 
 def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:

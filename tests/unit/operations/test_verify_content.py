@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
+import sqlite3
 import struct
 import time
 from collections.abc import Callable
@@ -142,6 +144,39 @@ def test_the_folder_of_a_saved_dataset_has_a_name_of_chance(tmp_path: Path, chan
         noted = name if changed != "run" else f"17{number}"
         fields: list[tuple[int, int | str]] = [(2, noted), (3, time.time_ns() // 1000), (4, 2), (1000, 1)]
         (run.project / "ds" / "snapshot.metadata").write_bytes(message(*fields))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == ("different" if changed else "identical")
+
+
+@pytest.mark.parametrize("changed", ["", "value", "exchanged", "missing", "further", "name"])
+def test_files_of_a_cache_count_by_the_rows_that_name_them(tmp_path: Path, changed: str) -> None:
+    """diskcache draws their names; each is the value of its key, and a file that no row names is a file as any other."""
+
+    def program(run: Container, number: int) -> int:
+        folder = run.project / "cache"
+        folder.mkdir()
+        other = changed if number else ""
+        with sqlite3.connect(folder / "cache.db") as database:
+            columns = "key, raw, store_time REAL, access_count, mode, filename TEXT, value"
+            database.execute(f"CREATE TABLE Cache ({columns})")
+            for key in (0, 1):
+                drawn = hashlib.sha256(f"{number} {key}".encode()).hexdigest()
+                name = f"{drawn[:2]}/{drawn[2:4]}/{drawn[4:32]}.val"
+                if changed == "name":
+                    name = f"{number}.val"
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                if (other, key) != ("missing", 1):
+                    value = 1 - key if other == "exchanged" else 5 if (other, key) == ("value", 1) else key
+                    (folder / name).write_bytes(bytes([0, 255, value]))
+                row = (key, 1, time.time(), 0, 2, name, None)
+                database.execute("INSERT INTO Cache VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        database.close()
+        if other == "further":
+            more = folder / "ab" / "cd" / f"{'0' * 28}.val"
+            more.parent.mkdir(parents=True)
+            more.write_bytes(b"\0\xff")
         return 0
 
     found = verified(tmp_path, program)
