@@ -152,7 +152,7 @@ def test_the_folder_of_a_saved_dataset_has_a_name_of_chance(tmp_path: Path, chan
 
 @pytest.mark.parametrize("changed", ["", "value", "exchanged", "missing", "further", "name"])
 def test_files_of_a_cache_count_by_the_rows_that_name_them(tmp_path: Path, changed: str) -> None:
-    """diskcache draws their names; each is the value of its key, and a file that no row names is a file as any other."""
+    """diskcache draws their names; each is the value of its key. A file that no row names is one as any other."""
 
     def program(run: Container, number: int) -> int:
         folder = run.project / "cache"
