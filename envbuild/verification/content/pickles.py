@@ -17,6 +17,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
+from envbuild.verification.content.frames import durations_of
 from envbuild.verification.content.padding import DTYPE, without_padding
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -307,6 +308,8 @@ class _Walk:
 
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
+        for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
+            out.leave_out(below(path, name), data, "time", packed=True)
         if node.kind == "list" and values.is_durations(key, node.parts):
             out.add(path, f"list {len(node.parts)}")
             out.leave_out(path, repr(node.parts), "time")
@@ -372,7 +375,8 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_FLOATS = {"f4": "f", "f8": "d"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q"}
+_FLOATS = frozenset("fd")
 
 
 def _durations(node: Node) -> tuple[bytes, list[Any]] | None:
@@ -397,14 +401,56 @@ def _durations(node: Node) -> tuple[bytes, list[Any]] | None:
 
 def _are_floats(data: Any, dtype: Any) -> bool:
     """Whether bytes are floating-point numbers of at least zero, by NumPy's description of their type."""
-    match dtype:
-        case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
-            code = _FLOATS.get(text) if name == DTYPE and isinstance(data, bytes | bytearray) else None
-        case _:
-            return False
-    if code is None or len(data) % struct.calcsize(code):
+    code = _code_of(dtype) if isinstance(data, bytes | bytearray) else None
+    if code not in _FLOATS or len(data) % struct.calcsize(code):
         return False
     return all(number >= 0 for (number,) in struct.iter_unpack(f"<{code}", data))
+
+
+def _code_of(dtype: Any) -> str | None:
+    """Return how ``struct`` reads a number of a type of NumPy's; None for most other types than floating-point ones."""
+    match dtype:
+        case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
+            return _CODES.get(text) if name == DTYPE else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers of an array: see ``frames.Array``."""
+
+    parts: list[Any]
+    place: int
+    shape: tuple[int, ...]
+    fortran: bool
+    code: str
+
+
+def _numbers(node: Any) -> _Numbers | None:
+    """Return the numbers of an array, in any of the forms that ``_durations`` knows."""
+    match node:
+        case Node(
+            kind="object", parts=[Node(parts=[name]), _, Node(kind="state", parts=[Node(kind="tuple") as state])]
+        ):
+            if name not in _ARRAYS or len(state.parts) != 5:
+                return None
+            _, shape, dtype, fortran, _ = state.parts
+            parts, place = state.parts, 4
+        case Node(kind="object", parts=[Node(parts=[name]), Node(parts=[_, dtype, shape, order]) as arguments]):
+            if name not in _BUFFERS:
+                return None
+            fortran, parts, place = order == "F", arguments.parts, 0
+        case Node(kind="object", parts=[_, _, Node(kind="state"), _]):
+            wrapped = _wrapped(Node("object", node.parts[:3])) or {}
+            shape, dtype, fortran = wrapped.get("shape"), wrapped.get("dtype"), wrapped.get("order") == "F"
+            parts, place = node.parts, 3
+        case _:
+            return None
+    sizes = tuple(shape.parts) if isinstance(shape, Node) else ()
+    code = _code_of(dtype)
+    if code is None or not isinstance(parts[place], _Values) or not all(isinstance(each, int) for each in sizes):
+        return None
+    return _Numbers(parts, place, sizes, bool(fortran), code)
 
 
 def _moment(node: Node) -> float | None:

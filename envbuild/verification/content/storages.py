@@ -54,6 +54,8 @@ def read_storage_file(out: Canonical, path: str, data: bytes, nested: Nested) ->
     found: dict[int, bytes] = {}
     for key in keys.parts:
         number, elements, size = sizes[key]
+        if elements > len(data):
+            raise UnreadableError("a storage beyond the end")
         head = stream.read(_COUNT)
         body = stream.read(elements * size)
         if int.from_bytes(head, "little") != elements or len(head) != _COUNT or len(body) != elements * size:

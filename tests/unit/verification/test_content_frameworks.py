@@ -17,6 +17,7 @@ import pytest
 from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
 from envbuild.verification.printed import Masks
+from tests.support.formats import FRAMES
 from tests.unit.verification.test_wandb import message
 
 MASKS = Masks(1_795_247_763.0)
@@ -333,3 +334,37 @@ def test_profiles_of_onnx_runtime() -> None:
     assert not compared(one, profile("tba", size="208")).same
     assert not compared(one, profile("ab")).same
     assert not compared(profile("abt", cat="mine"), profile("abt", cat="mine", thread="7")).same
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_durations_in_pickled_frames_do_not_count(form: str) -> None:
+    """They are in one block with losses; a negative one is none, and neither is one of a column with another name."""
+    whole = FRAMES[form]
+    assert whole.count(number(2.5)) == whole.count(number(0.0625)) == 1
+    for old, new, same in (
+        (2.5, 2.625, True),
+        (0.0625, 7.5, True),
+        (2.5, -2.5, False),
+        (2.5, float("nan"), False),
+        (0.25, 0.26, False),
+        (0.5, 0.0, False),
+    ):
+        other = whole.replace(number(old), number(new))
+        assert other != whole
+        found = compared(whole, other)
+        assert found.same is same, (old, new)
+        if same:
+            assert found.left_out[0].rpartition(".")[2] in ("epoch_time", "score_time")
+    renamed = whole.replace(b"epoch_time", b"epoch_loss")
+    assert not compared(renamed, renamed.replace(number(2.5), number(2.625))).same
+    assert not compared(whole, renamed).same
+
+
+def test_columns_of_a_frame_that_have_one_name_count() -> None:
+    """Which of them is which is not known."""
+    twice = FRAMES["labels as objects"].replace(b"score_time", b"epoch_time")
+    assert not compared(twice, twice.replace(number(2.5), number(2.625))).same
+
+
+def number(value: float) -> bytes:
+    return struct.pack("<d", value)
