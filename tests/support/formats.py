@@ -93,3 +93,19 @@ FRAMES = {
 }
 """A frame of epoch_time [1.5, 2.5], loss [0.5, 0.25], n [3, 4] and score_time [0.125, 0.0625] as pandas 3.0.6 pickles
 it; that of one array has all of them as floating-point numbers."""
+STORAGES = _unpacked(
+    b"c-"
+    b"l>lu};G<5Qc3hX&`{a%Ep+fQ<qL<>JovdSiGPpq*iQX#ku4H0;y6)#53>!yc&;y#K5^}t9m%y{rCC*ZxEk}{rg(}UO#`|Urh&b`x8*z088a1"
+    b"W2|W%y3*PFMYWxAHE;st1#PTBv?^Ei+7va251EjNZ;i@3^R7AwHV~#VBC*r1MTjyX1DZ^YFv&t0dJk7u5NBcE?=vT)zA95`1fI&+|3=pql>$"
+    b"*xQ|e@CU4ajym_Q%}G4mOOTl2E%eb606thNbHrsyC}wa`0q4ktRwI1#5Kfkv$%IU;6orbmzSmA~uJ-?iKDy@^m$-;HlrP`TlUnJxYSM$J=t"
+)
+"""Two tensors in PyTorch's form before zip archives, with storages at 94 and 99."""
+EXAMPLES = _unpacked(
+    b"c-pgLfPkBq9G-L8a0zg+<|HPi<_NJ%v2ro9HZX!jGIJBtQ-#>MSh*Mzxfr;_xY){5Gt)Clgm{FwxHy2C?HL#v_RII&{2u}}Ek4k-"
+    b"oifveM7V^wSj+Q^Qi_E*xnTOYKMbDB0=2`*HHalOr#MxyZN*Xmk4Gld"
+)
+"""Records of an ``Example``, a ``SequenceExample`` and a text."""
+STRUCTURE = _unpacked(b"c-mXUti~n3idlw>hl?>$h`o!6MTkLy6U0k`@ff+78<>~@dOZaN")
+"""``dataset_spec.pb`` of a dataset of dictionaries."""
+SNAPSHOT = _unpacked(b"c-j+UHZ(VsI5728=jj<Um=&0`m^c{?QV!TL0sv%g2Uq")
+"""``snapshot.metadata`` of a dataset that TensorFlow saved."""

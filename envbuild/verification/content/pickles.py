@@ -160,9 +160,9 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
     if not isinstance(shape, Node) or any(not isinstance(each, int) or each < 0 for each in shape.parts):
         raise ValueError("an array without a shape")
     name = dtype.parts[1].parts[0] if dtype.parts[0].parts == [DTYPE] else ""
-    found = _SIZES.fullmatch(str(name))
+    found = _SIZES.fullmatch(name) if isinstance(name, str) else None
     if found is None:
-        raise ValueError(f"an array of {name}")
+        raise ValueError("an array of another type")
     if found[1] == "O":
         if depth > _NESTED_ARRAYS:
             raise TooMuchError("arrays in arrays in arrays")
@@ -237,7 +237,10 @@ def _object(stack: list[Any], name: str, argument: Any) -> bool:
     if name == "GLOBAL":
         stack.append(Node("global", [str(argument)]))
     elif name == "STACK_GLOBAL":
-        stack[-2:] = [Node("global", [" ".join(map(str, _last(stack, 2)))])]
+        names = _last(stack, 2)
+        if not all(isinstance(each, str) for each in names):  # a structure's text may be longer than any memory
+            raise ValueError("a name that is no text")
+        stack[-2:] = [Node("global", [" ".join(names)])]
     elif name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
         count = 3 if name == "NEWOBJ_EX" else 2
         stack[-count:] = [Node("object", _last(stack, count))]
