@@ -28,11 +28,16 @@ Features = dict[str, bytes]
 
 
 def are_records(data: bytes) -> bool:
-    """Whether data begin as a file of records does: with a length, its sum, and so many bytes."""
+    """Whether data begin with a record that is an example: only then it is worth it to check all sums."""
     if not _FRAME <= len(data) <= _SUMMED:
         return False
     length, check = _HEAD.unpack_from(data)
-    return int(length) <= len(data) - _FRAME and crc32c(data[:8]) == check
+    if length > len(data) - _FRAME or crc32c(data[:8]) != check:
+        return False
+    try:
+        return bool(_example(data[_HEAD.size : _HEAD.size + length]))
+    except (ValueError, IndexError):
+        return False
 
 
 def read_records(out: Canonical, path: str, data: bytes) -> None:

@@ -164,7 +164,7 @@ def test_features_of_examples_come_in_any_order() -> None:
     assert one != same
     assert compared(one, same).same
     for other in (
-        framed([b"else", example()]),
+        framed([example(), b"else", b"else"]),
         framed([example(turned())]),
         framed([example(turned()), b"elso"]),
         framed([example(changed), b"else"]),
@@ -174,6 +174,7 @@ def test_features_of_examples_come_in_any_order() -> None:
     ):
         assert not compared(one, other).same
     assert compared(gzip.compress(one, mtime=1), gzip.compress(same, mtime=2)).same
+    assert read(framed([b"else", example()]), MASKS) is None
     assert not compared(gzip.compress(one, mtime=1), gzip.compress(framed([example(changed), b"else"]))).same
 
 
@@ -216,7 +217,8 @@ def test_lists_of_features_come_in_any_order_and_what_is_in_them_does_not() -> N
 def test_what_is_no_example_to_the_last_bit_counts_by_its_bytes(one: bytes, other: bytes) -> None:
     """The order of a message's parts may mean something there."""
     assert one != other
-    assert not compared(framed([one]), framed([other])).same
+    assert not compared(framed([example(), one]), framed([example(), other])).same
+    assert read(framed([one]), MASKS) is None
 
 
 def test_each_bit_of_a_record_counts() -> None:
