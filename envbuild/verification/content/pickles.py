@@ -311,6 +311,7 @@ class _Walk:
 
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
+        self._without_tracker(path, node)
         for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
             out.leave_out(below(path, name), data, "time", packed=True)
         if node.kind == "list" and values.is_durations(key, node.parts):
@@ -347,6 +348,24 @@ class _Walk:
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+    def _without_tracker(self, path: str, node: Node) -> None:
+        """Number the identities by which cloudpickle knows classes again, which it draws in each process."""
+        match node:
+            case Node(kind="object", parts=[Node(kind="global", parts=[str(name)]), Node(kind="tuple") as arguments]):
+                found = _SKELETON.fullmatch(name)
+            case _:
+                return
+        count, place = _TRACKERS[found[1]] if found is not None else (-1, 0)
+        identity = arguments.parts[place] if len(arguments.parts) == count else None
+        if isinstance(identity, str) and values.is_drawn(identity):
+            self.out.leave_out(below(path, "class_tracker_id"), identity, "identity")
+            arguments.parts[place] = f"⟨class {self.out.number_of(f'class {identity}')}⟩"
+
+
+_SKELETON = re.compile(r"(?:[\w.]+\.)?cloudpickle\.cloudpickle (_make_(?:skeleton_class|skeleton_enum|typevar))")
+_TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_make_typevar": (6, 5)}
+"""Functions of cloudpickle's that make a class: how many arguments they have, and which is its identity."""
 
 
 def _is_text(value: Any) -> bool:

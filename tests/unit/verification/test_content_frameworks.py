@@ -370,3 +370,28 @@ def test_columns_of_a_frame_that_have_one_name_count() -> None:
 
 def number(value: float) -> bytes:
     return struct.pack("<d", value)
+
+
+def classes(first: str, second: str, last: str, *, name: str = "Net") -> bytes:
+    """Return three classes as cloudpickle 3 writes them, by their identities."""
+    function = b"ccloudpickle.cloudpickle\n_make_skeleton_class\n"
+    parts = b"".join(
+        function + b"(cbuiltins\ntype\n" + text(name) + b")}" + text(each) + b"NtR" for each in (first, second, last)
+    )
+    return b"\x80\x05(" + parts + b"t."
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def test_identities_of_classes_that_cloudpickle_draws_do_not_count() -> None:
+    """Which of them are the same class does, and so do names; an identity of another form is data."""
+    a, b, c, d = (f"{each}320f3053abf4e95b5947da99213cd83" for each in "1234")
+    one = classes(a, b, a)
+    assert compared(one, classes(c, d, c)).same
+    assert compared(one, classes(b, a, b)).same
+    assert not compared(one, classes(c, d, d)).same
+    assert not compared(one, classes(c, d, c, name="Nut")).same
+    assert not compared(one, classes(c, d, "mine")).same
+    assert not compared(classes(a, "mine", a), classes(a, "yours", a)).same
