@@ -47,6 +47,27 @@ def records(stream: BinaryIO, largest: int, most: int) -> Iterator[bytes | None]
         yield data[:-4]
 
 
+def whole_records(data: bytes) -> Iterator[bytes]:
+    """Yield the data of each record of a whole file; raises ``ValueError`` for a wrong sum, or one cut off.
+
+    In Python the sums take a second for 10 MB.
+    """
+    place = 0
+    while place < len(data):
+        head = data[place : place + _HEAD.size]
+        if len(head) < _HEAD.size:
+            raise ValueError("a file that ends in the head of a record")
+        length, check = _HEAD.unpack(head)
+        place += _HEAD.size
+        if crc32c(head[:8]) != check or length + 4 > len(data) - place:
+            raise ValueError("a record of another length")
+        record = data[place : place + length]
+        if crc32c(record) != int.from_bytes(data[place + length : place + length + 4], "little"):
+            raise ValueError("a record of another sum")
+        yield record
+        place += length + 4
+
+
 def crc32c(data: bytes) -> int:
     """Return the masked CRC-32C of some bytes."""
     table = _table()

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import Masks
 
 
+_HEAD = 4096
+"""Bytes from which it is known whether a file is TensorBoard's."""
+
+
 def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     """Return the content of a file, or of a link: its target's name; None if it is of no format that is opened."""
     from envbuild.verification.content import read, read_file, read_noted
@@ -36,6 +40,25 @@ def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     if file.is_symlink():
         return read(masked_path(os.readlink(file), masks).encode("utf-8", "surrogateescape"), masks)  # noqa: PTH115
     return read_file(file, masks)
+
+
+def by_bytes(found: Repeated, output: Output) -> Content | None:
+    """Return a file's digest as its content: it is called as TensorBoard's are, and is none of these, or damaged.
+
+    None if there is no copy to be opened any more, or it is one of TensorBoard's that is larger than what is opened:
+    these have the time in them, and count by the scalars of the record then.
+    """
+    from envbuild.verification.content import Content
+    from envbuild.verification.content.canonical import FILE
+    from envbuild.verification.content.event_files import is_event_file
+
+    if found.files is None or output.sha256 is None:
+        return None
+    head = read_foreign(found.files / output.path, _HEAD, cut=True)
+    if head is None or (output.size > FILE and is_event_file(head)):
+        return None
+    entries = (("", f"{output.size:,} bytes, sha256 {output.sha256[:8]}"),)
+    return Content(digest=output.sha256, entries=entries, left_out={}, others=output.sha256, count=1)
 
 
 def _is_below(file: Path, folder: Path) -> bool:
@@ -130,6 +153,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
     from envbuild.runs.repeat import OUTPUTS, OUTSIDE
     from envbuild.verification.content import Content, read, read_file, read_noted
     from envbuild.verification.content.canonical import FILE
+    from envbuild.verification.content.names import CACHE
     from envbuild.verification.content.ocdbt import NAME
 
     if output.canonical:
@@ -145,7 +169,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
         data = read_foreign(file, FILE)
         if data is None or sha256_bytes(data) != output.sha256:
             continue
-        if file.name != NAME:
+        if file.name not in (NAME, CACHE):
             return read(data, masks())
         content = read_file(file, masks())
         return content if content is not None and _as_recorded(side.record, folder, output.path, content) else None

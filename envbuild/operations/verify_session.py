@@ -60,7 +60,7 @@ class Session:
 
         Their copies are still there.
         """
-        from envbuild.operations.contents import content_in
+        from envbuild.operations.contents import by_bytes, content_in
         from envbuild.verification.files import masks_of
         from envbuild.verification.judge import event_files, file_table, outside_table, with_known_names
 
@@ -74,6 +74,8 @@ class Session:
             if path in ran.contents:
                 continue
             content = content_in(found, outputs[at][path], masks[at]())
+            if content is None and (at, path) in events:  # by its name alone: it is in no table of files
+                content = by_bytes(found, outputs[at][path])
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
         for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
-from envbuild.verification.content.names import common_names, drawn_names, masked_path
+from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached
 from envbuild.verification.content.ocdbt import may_be_parts
 from envbuild.verification.printed import Masks
 
@@ -89,7 +89,7 @@ class FileTable:
     def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]], *, outside: bool = False) -> None:
         self.runs = runs
         masks = [masks_of(run.record) for run in runs]
-        named = [_without(paths, may_be_parts(paths)) for paths in compared]
+        named = [_without(paths, may_be_parts(paths) | may_be_cached(paths)) for paths in compared]
         self._names = common_names(list(zip(named, masks, strict=True)))
         wanted = [{*paths} - parts_of(run.contents).keys() for run, paths in zip(runs, compared, strict=True)]
         self._outputs: list[dict[str, Output]] = [

@@ -81,7 +81,8 @@ BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
-_LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
+SLOWEST = "tests by how long they took"
+_LEFT_OUT = frozenset((IGNORED, BY_CLOCK, SLOWEST))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
@@ -491,6 +492,8 @@ _LOGGED = r",(?P<ms>\d{3})(?:[.,](?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b)?"
+_OF_PROFILE = r"(?:_\d{3}(?=\.json(?!\w)))?"
+"""Milliseconds in the names of ONNX Runtime's profiles."""
 _TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -549,7 +552,8 @@ _TABLE = (
         "times",
         "date",
         "20",
-        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d)|Z)?",
+        r"(?<![0-9a-z])(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)"
+        rf"(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d){_OF_PROFILE}|Z)?",
         _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -804,6 +808,52 @@ _REPORTS = (
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
 
 
+_HEAD_OF_SLOWEST = re.compile(r"={2,} slowest (?:\d+ )?durations ={2,}")
+_SLOW = re.compile(r"\d+\.\d\ds (?:call    |setup   |teardown) \S.*")
+_HIDDEN = re.compile(r"\((\d+) durations < [\d.e-]+s hidden\.(?:  Use -vv to show these durations\.)?\)")
+"""What pytest prints with ``--durations``: parts of tests by how long they took, and how many were too fast for that.
+Source: src/_pytest/runner.py, ``pytest_terminal_summary``."""
+
+
+class _Slowest:
+    """Holds the slowest tests that pytest prints back until their end; only how many there are does not depend on time.
+
+    Attributes:
+        held: lines of the table so far; None outside of one.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[str] | None = None
+        self._hidden = 0
+
+    def take(self, row: str) -> bool:
+        """Whether a line belongs to a table, which begins behind its head."""
+        if self.held is None:
+            if _HEAD_OF_SLOWEST.fullmatch(row) is not None:
+                self.held, self._hidden = [], 0
+            return False
+        hidden = _HIDDEN.fullmatch(row) if self.held[-1:] in ([], [""]) else None
+        if self._hidden or (self.held[-1:] == [""] and hidden is None):
+            return False
+        if hidden is not None:
+            self._hidden = int(hidden[1])
+        elif row and _SLOW.fullmatch(row) is None:
+            return False
+        self.held.append(row)
+        return True
+
+    def finish(self) -> Iterator[tuple[str, Masked]]:
+        """Yield the lines that were held back: the last has the number of all."""
+        held, self.held = self.held or [], None
+        behind = [held.pop()] if held[-1:] == [""] else []
+        shown = sum(_SLOW.fullmatch(row) is not None for row in held)
+        for row in held[:-1]:
+            yield row, Masked("", frozenset([SLOWEST]))
+        if held:
+            yield held[-1], Masked(f"⟨{shown + self._hidden} durations⟩", frozenset(["times"]))
+        yield from ((row, Masked(row, frozenset())) for row in behind)
+
+
 class _Lines:
     """Masks lines; in tables, columns of measurements; and the tables of profilers as a whole: which rows are in them,
     and where, is a measurement.
@@ -840,10 +890,16 @@ class _Reports:
         self._within = False
         self._held: Shown | None = None
         self._stamp = ""
+        self._slowest = _Slowest()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
-        row = shown.text
+        row, within = shown.text, self._slowest.held is not None
+        if self._slowest.take(row):
+            return
+        if within:
+            yield from self._slowest.finish()
+            self._slowest.take(row)
         if self._rows is not None and self._rows.fullmatch(row) is not None:
             yield self._masked(shown, report=True)
             ruler = _RULER.fullmatch(row) is not None
@@ -862,10 +918,11 @@ class _Reports:
             yield self._masked(shown, report=self._rows is not None)
 
     def finish(self) -> Iterator[tuple[str, Masked]]:
-        """Yield a line that was held back."""
+        """Yield lines that were held back."""
         if self._held is not None:
             yield self._masked(self._held, report=False)
         self._held = None
+        yield from self._slowest.finish()
 
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
         masked = self._masks.mask(self._stamped(shown.common))

@@ -16,6 +16,10 @@ from envbuild.verification.printed import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
+Files = Callable[[Canonical, str, str], bool]
+"""Counts the file that a value names in its place; False if it names none."""
+_OF_CACHE = frozenset(("key", "raw", "store_time", "access_count", "mode", "filename", "value"))
+"""Columns of the table of a cache of diskcache, which has large values in files next to it: core.py, ``Cache``."""
 _INDEX = 3007000
 """The version that an index of a write-ahead log begins with."""
 _NUMBERS = ("user_version", "application_id")
@@ -46,7 +50,9 @@ def is_index_of_log(data: bytes) -> bool:
     return len(data) % 32768 == 0 and data[:4] in (_INDEX.to_bytes(4, "little"), _INDEX.to_bytes(4, "big"))
 
 
-def read_database(out: Canonical, path: str, data: bytes, nested: Nested, log: bytes = b"") -> None:
+def read_database(
+    out: Canonical, path: str, data: bytes, nested: Nested, log: bytes = b"", files: Files | None = None
+) -> None:
     """Read a database from a private copy: read-only, nothing of its own is run, within a number of steps.
 
     Args:
@@ -55,6 +61,7 @@ def read_database(out: Canonical, path: str, data: bytes, nested: Nested, log: b
         data: of its file.
         nested: opens what is in a value.
         log: its write-ahead log, with what was committed and is not in the file yet.
+        files: counts the files that the rows of a cache name.
     """
     with temporary_folder("envbuild-content-") as folder:
         copy = folder / "copy.db"
@@ -64,14 +71,16 @@ def read_database(out: Canonical, path: str, data: bytes, nested: Nested, log: b
         # The log's index has to be made anew, in this folder.
         connection = sqlite3.connect(f"file:{copy}?{'mode=rw' if log else 'mode=ro&immutable=1'}", uri=True)
         try:
-            _dump(out, path, connection, nested)
+            _dump(out, path, connection, nested, files)
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:
             raise UnreadableError(f"a damaged database: {error}") from None
         finally:
             connection.close()
 
 
-def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nested) -> None:
+def _dump(
+    out: Canonical, path: str, connection: sqlite3.Connection, nested: Nested, files: Files | None = None
+) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 11):
@@ -97,7 +106,7 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nes
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {sorted_checks(str(text))}")
         if kind == "table":
-            _rows(out, f"{path} {name}".strip(), connection, name, nested)
+            _rows(out, f"{path} {name}".strip(), connection, name, nested, files)
 
 
 def sorted_checks(text: str) -> str:
@@ -134,7 +143,9 @@ def _permission(action: int, first: str | None, *_: object) -> int:
     return sqlite3.SQLITE_OK if reads else sqlite3.SQLITE_DENY
 
 
-def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested) -> None:
+def _rows(
+    out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested, files: Files | None
+) -> None:
     quoted = table.replace('"', '""')
     columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
     number = _number_of_row(connection, quoted, {str(name).lower() for _, name, *_ in columns})
@@ -143,12 +154,16 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
     expected = 1
     ends = _ENDS if {*names} >= _INPUTS else frozenset()
     timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
+    if not {*names} >= _OF_CACHE:
+        files = None
     for at, *row in found:
         if at != expected and number != "NULL":
             out.add(f"{path} row", str(at))
         expected = at + 1 if isinstance(at, int) else 1
         for name, value in zip(names, row, strict=True):
             where = f"{path}.{name}"
+            if isinstance(value, str) and name == "filename" and files is not None and files(out, where, value):
+                continue
             if isinstance(value, str) and name in ends and values.is_drawn(value):
                 out.leave_out(where, value, "identity")
             elif isinstance(value, str):

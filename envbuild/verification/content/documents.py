@@ -13,8 +13,9 @@ from envbuild.record.measurements import kind_of, may_be_memory, name_leaves_dou
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
+from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.markup import read_xml
-from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics
+from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics, without_chance
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -163,8 +164,10 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
                 cell["outputs"] = _with_whole_streams(out, cell["outputs"])
     if is_trace(table):
         _trace(out, path, table, nested)
-    else:
-        _value(out, path, "", table, nested, ())
+        return
+    if is_state(table):
+        out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
+    _value(out, path, "", table, nested, ())
 
 
 def _with_whole_streams(out: Canonical, outputs: list[Any]) -> list[Any]:
@@ -202,8 +205,11 @@ def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         path = below(path, "traceEvents")
     out.add(path, f"[{len(events)}]")
     for at, event in enumerate(events):
-        where, left = below(path, f"[{at}]", ""), dict(event)
+        where = below(path, f"[{at}]", "")
+        left, threads = without_chance(dict(event))
         out.add(where, " ".join(event))
+        if threads is not None:
+            out.leave_out(below(where, "threads"), repr(threads), "time", during=True)
         for key, each in event.items():
             if not isinstance(each, Number) or each < 0 or key not in SPENT | OWNERS:
                 continue

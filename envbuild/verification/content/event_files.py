@@ -33,9 +33,20 @@ _SIMPLE, _TENSOR, _TEXT, _TYPE, _TAG = 2, 8, 8, 1, 1
 def is_event_file(data: bytes) -> bool:
     """Whether data begin as an event file does: with the version of the format, or, as CatBoost's, with an event."""
     if _VERSION in data[12:64]:
-        return True
+        return _has_version(data[12 : 12 + int.from_bytes(data[:8], "little")])
     head = data[12:13] == _WALL_TIME and crc32c(data[:8]) == int.from_bytes(data[8:12], "little")
     return head and len(data) <= _WITHOUT_VERSION and _are_events(data)
+
+
+def _has_version(event: bytes) -> bool:
+    """Whether an ``Event`` has the format's version: 3 file_version. Other messages may have such a text elsewhere."""
+    try:
+        return any(
+            number == 3 and isinstance(value, bytes) and value.startswith(_VERSION)
+            for number, value in fields_of(event)
+        )
+    except (ValueError, IndexError):
+        return False
 
 
 def _are_events(data: bytes) -> bool:
@@ -63,12 +74,21 @@ def _is_event(event: bytes) -> bool:
 
 
 def read_event_file(out: Canonical, path: str, data: bytes) -> None:
-    """Count the values by tag and step, scalars but for measurements; a damaged end is as if it were not there."""
+    """Count the values by tag and step, scalars but for measurements; a last record that is cut off does not count.
+
+    Raises ``UnreadableError`` if one is damaged: readers stop there, whatever is behind it.
+    """
+    place = 0
     for event in records(io.BytesIO(data), FILE, FILE):
         try:
             _read_event(out, path, event or b"")
         except (ValueError, IndexError, struct.error) as error:
             raise UnreadableError(str(error)) from None
+        place += len(event or b"") + _FRAME
+    if len(rest := data[place:]) >= _FRAME:
+        length = int.from_bytes(rest[:8], "little")
+        if crc32c(rest[:8]) != int.from_bytes(rest[8:12], "little") or length + _FRAME <= len(rest):
+            raise UnreadableError("a damaged record")
 
 
 def _read_event(out: Canonical, path: str, event: bytes) -> None:

@@ -33,6 +33,7 @@ def masked_path(path: str, masks: Masks) -> str:
     text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
     for pattern in (_DATE, _SHORT, _EPOCH, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
+    text = _RUN_OF_SNAPSHOT.sub("⟨name⟩", text)
     text = _OF_DAY.sub("⟨time⟩", text)
     text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
@@ -48,6 +49,7 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     for path in paths:
         found.update(each[0] for each in _UUID.finditer(path))
         found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
+        found.update(each[0] for each in _RUN_OF_SNAPSHOT.finditer(path))
         found.update(each[1] for each in _RUN_OF_WANDB.finditer(path) if not each[1].isdecimal())
     return frozenset(found)
 
@@ -57,6 +59,10 @@ _UUID = re.compile(
 )
 _RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
+CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")
+"""The database of a cache of diskcache, and the names of its files relative to it: drawn, 32 hexadecimal digits."""
+_RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
+"""What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
@@ -93,6 +99,16 @@ def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[st
     if not alike or first & common:
         return [{} for _ in runs]
     return [dict(table) for table in tables]
+
+
+def may_be_cached(paths: Iterable[str]) -> frozenset[str]:
+    """Return the files of caches of diskcache among the files of a run, by their names and places alone."""
+    names = [*paths]
+    folders = {name[: -len(CACHE)] for name in names if name == CACHE or name.endswith(f"/{CACHE}")}
+    length = len("ab/cd/.val") + 28
+    return frozenset(
+        name for name in names if name[:-length] in folders and CACHED.fullmatch(name[-length:]) is not None
+    )
 
 
 def _is_dated(path: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
+from envbuild.verification.content.frames import durations_of
 from envbuild.verification.content.padding import DTYPE, without_padding
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -81,8 +82,18 @@ def _begins(data: bytes, at: int) -> bool:
 
 
 def _read_pickle(out: Canonical, path: str, stream: io.BytesIO, nested: Nested, left: list[int]) -> None:
+    count(out, path, built(stream, left), nested)
+
+
+def built(stream: io.BytesIO, left: list[int]) -> Any:
+    """Return the structure that the next pickle of a stream would build; raises ``UnreadableError`` if it is damaged.
+
+    Args:
+        stream: is behind the pickle afterwards.
+        left: counts down the opcodes that may still come.
+    """
     try:
-        top = _built(stream, left)
+        return _built(stream, left)
     except (
         ValueError,
         IndexError,
@@ -94,6 +105,10 @@ def _read_pickle(out: Canonical, path: str, stream: io.BytesIO, nested: Nested, 
         AttributeError,
     ) as error:
         raise UnreadableError(f"a damaged pickle: {error}") from None
+
+
+def count(out: Canonical, path: str, top: Any, nested: Nested) -> None:
+    """Count a structure that ``built`` returned."""
     _Walk(out, nested).value(path, "", top, (), 0)
 
 
@@ -145,9 +160,9 @@ def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: 
     if not isinstance(shape, Node) or any(not isinstance(each, int) or each < 0 for each in shape.parts):
         raise ValueError("an array without a shape")
     name = dtype.parts[1].parts[0] if dtype.parts[0].parts == [DTYPE] else ""
-    found = _SIZES.fullmatch(str(name))
+    found = _SIZES.fullmatch(name) if isinstance(name, str) else None
     if found is None:
-        raise ValueError(f"an array of {name}")
+        raise ValueError("an array of another type")
     if found[1] == "O":
         if depth > _NESTED_ARRAYS:
             raise TooMuchError("arrays in arrays in arrays")
@@ -222,7 +237,10 @@ def _object(stack: list[Any], name: str, argument: Any) -> bool:
     if name == "GLOBAL":
         stack.append(Node("global", [str(argument)]))
     elif name == "STACK_GLOBAL":
-        stack[-2:] = [Node("global", [" ".join(map(str, _last(stack, 2)))])]
+        names = _last(stack, 2)
+        if not all(isinstance(each, str) for each in names):  # a structure's text may be longer than any memory
+            raise ValueError("a name that is no text")
+        stack[-2:] = [Node("global", [" ".join(names)])]
     elif name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
         count = 3 if name == "NEWOBJ_EX" else 2
         stack[-count:] = [Node("object", _last(stack, count))]
@@ -293,6 +311,9 @@ class _Walk:
 
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
+        self._without_tracker(path, node)
+        for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
+            out.leave_out(below(path, name), data, "time", packed=True)
         if node.kind == "list" and values.is_durations(key, node.parts):
             out.add(path, f"list {len(node.parts)}")
             out.leave_out(path, repr(node.parts), "time")
@@ -328,6 +349,24 @@ class _Walk:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
 
+    def _without_tracker(self, path: str, node: Node) -> None:
+        """Number the identities by which cloudpickle knows classes again, which it draws in each process."""
+        match node:
+            case Node(kind="object", parts=[Node(kind="global", parts=[str(name)]), Node(kind="tuple") as arguments]):
+                found = _SKELETON.fullmatch(name)
+            case _:
+                return
+        count, place = _TRACKERS[found[1]] if found is not None else (-1, 0)
+        identity = arguments.parts[place] if len(arguments.parts) == count else None
+        if isinstance(identity, str) and values.is_drawn(identity):
+            self.out.leave_out(below(path, "class_tracker_id"), identity, "identity")
+            arguments.parts[place] = f"⟨class {self.out.number_of(f'class {identity}')}⟩"
+
+
+_SKELETON = re.compile(r"(?:[\w.]+\.)?cloudpickle\.cloudpickle (_make_(?:skeleton_class|skeleton_enum|typevar))")
+_TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_make_typevar": (6, 5)}
+"""Functions of cloudpickle's that make a class: how many arguments they have, and which is its identity."""
+
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
@@ -358,7 +397,8 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_FLOATS = {"f4": "f", "f8": "d"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q"}
+_FLOATS = frozenset("fd")
 
 
 def _durations(node: Node) -> tuple[bytes, list[Any]] | None:
@@ -383,14 +423,56 @@ def _durations(node: Node) -> tuple[bytes, list[Any]] | None:
 
 def _are_floats(data: Any, dtype: Any) -> bool:
     """Whether bytes are floating-point numbers of at least zero, by NumPy's description of their type."""
-    match dtype:
-        case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
-            code = _FLOATS.get(text) if name == DTYPE and isinstance(data, bytes | bytearray) else None
-        case _:
-            return False
-    if code is None or len(data) % struct.calcsize(code):
+    code = _code_of(dtype) if isinstance(data, bytes | bytearray) else None
+    if code not in _FLOATS or len(data) % struct.calcsize(code):
         return False
     return all(number >= 0 for (number,) in struct.iter_unpack(f"<{code}", data))
+
+
+def _code_of(dtype: Any) -> str | None:
+    """Return how ``struct`` reads a number of a type of NumPy's; None for most other types than floating-point ones."""
+    match dtype:
+        case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
+            return _CODES.get(text) if name == DTYPE else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The numbers of an array: see ``frames.Array``."""
+
+    parts: list[Any]
+    place: int
+    shape: tuple[int, ...]
+    fortran: bool
+    code: str
+
+
+def _numbers(node: Any) -> _Numbers | None:
+    """Return the numbers of an array, in any of the forms that ``_durations`` knows."""
+    match node:
+        case Node(
+            kind="object", parts=[Node(parts=[name]), _, Node(kind="state", parts=[Node(kind="tuple") as state])]
+        ):
+            if name not in _ARRAYS or len(state.parts) != 5:
+                return None
+            _, shape, dtype, fortran, _ = state.parts
+            parts, place = state.parts, 4
+        case Node(kind="object", parts=[Node(parts=[name]), Node(parts=[_, dtype, shape, order]) as arguments]):
+            if name not in _BUFFERS:
+                return None
+            fortran, parts, place = order == "F", arguments.parts, 0
+        case Node(kind="object", parts=[_, _, Node(kind="state"), _]):
+            wrapped = _wrapped(Node("object", node.parts[:3])) or {}
+            shape, dtype, fortran = wrapped.get("shape"), wrapped.get("dtype"), wrapped.get("order") == "F"
+            parts, place = node.parts, 3
+        case _:
+            return None
+    sizes = tuple(shape.parts) if isinstance(shape, Node) else ()
+    code = _code_of(dtype)
+    if code is None or not isinstance(parts[place], _Values) or not all(isinstance(each, int) for each in sizes):
+        return None
+    return _Numbers(parts, place, sizes, bool(fortran), code)
 
 
 def _moment(node: Node) -> float | None:

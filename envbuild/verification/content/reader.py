@@ -26,16 +26,21 @@ from envbuild.verification.content.canonical import (
 )
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
+from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.event_files import is_event_file, read_event_file
+from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
+from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.onnx import is_model
 from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
+from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
 from envbuild.verification.content.wandb import is_log as is_log_of_wandb
@@ -52,13 +57,16 @@ def read_file(path: Path, masks: Masks) -> Content | None:
     """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened.
 
     A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
-    A manifest of a database of TensorStore means the database, whose other files are its parts.
+    A manifest of a database of TensorStore means the database, whose other files are its parts; so does the database of
+    a cache of diskcache, whose files have the large values.
     """
     data = read_foreign(path, FILE)
     if data is None:
         return None
     if path.name == MANIFEST and is_manifest(data):
         return _of_manifest(path, data, masks)
+    if path.name == CACHE and _kind(data) == "database":
+        return _of_cache(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
@@ -85,6 +93,30 @@ def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    parts: set[str] = set()
+
+    def files(out: Canonical, where: str, name: str) -> bool:
+        if CACHED.fullmatch(name) is None or name in parts:
+            return False
+        file, folder = path.parent / name, path.parent
+        data = read_foreign(file, FILE) if file.parent.resolve() == folder.resolve() / Path(name).parent else None
+        if data is None:
+            return False
+        out.spend(len(data))
+        parts.add(name)
+        out.leave_out(where, name.replace("/", "").removesuffix(".val"), "identity")
+        _nested(0)(out, where, data)
+        return True
+
+    try:
+        read_database(out, "", data, _nested(0), files=files)
+    except UnreadableError:
+        return None
+    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
 
 
 def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:
@@ -188,6 +220,16 @@ def _kind(data: bytes) -> str:
         return "events"
     if is_safetensors(data):
         return "safetensors"
+    if are_records(data):
+        return "records"
+    if is_storage_file(data):
+        return "storages"
+    if is_snapshot(data):
+        return "snapshot"
+    if is_spec(data):
+        return "spec"
+    if is_lock(data):
+        return "lock"
     if data.startswith(TRANSACTIONS):
         return "transactions"
     if is_log_of_wandb(data):
@@ -233,6 +275,16 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_npy(out, path, data, nested)
     elif kind == "safetensors":
         read_safetensors(out, path, data, nested)
+    elif kind == "records":
+        read_records(out, path, data)
+    elif kind == "storages":
+        read_storage_file(out, path, data, nested)
+    elif kind == "snapshot":
+        read_snapshot(out, path, data)
+    elif kind == "spec":
+        read_spec(out, path, data)
+    elif kind == "lock":
+        read_lock(out, path, data)
     elif kind == "transactions":
         read_transactions(out, path, data, nested)
     elif kind == "log":

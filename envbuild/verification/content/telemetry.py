@@ -82,6 +82,29 @@ def is_event(value: Any) -> bool:
     )
 
 
+_ARGUMENTS, _OF_THREADS = "args", "thread_scheduling_stats"
+_THREADS = frozenset(("main_thread", "sub_threads"))
+
+
+def without_chance(event: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return an event with its arguments by name, and what ONNX Runtime notes in them of the threads of its pool.
+
+    The arguments are a map, which ONNX Runtime writes in an order of its own in each process. Of threads it notes what
+    each of them did and how long it waited, under numbers that are addresses (onnxruntime/core/platform/threadpool.h,
+    ``ThreadPoolProfiler``). The second is None where there is no such note.
+    """
+    arguments = event.get(_ARGUMENTS)
+    if not isinstance(arguments, dict):
+        return event, None
+    left = dict(sorted(arguments.items()))
+    threads = left.get(_OF_THREADS)
+    if isinstance(threads, dict) and threads.keys() == _THREADS and event.get("cat") == "Node":
+        left[_OF_THREADS] = None
+    else:
+        threads = None
+    return {**event, _ARGUMENTS: left}, threads
+
+
 _DEPTH = 8
 _PARTS = 2_000_000
 _KEYWORDS: dict[bytes, Any] = {b"N": None, b"T": True, b"F": False}

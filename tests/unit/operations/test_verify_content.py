@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
+import sqlite3
+import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from envbuild.cli.render.verify import different, identical
+from envbuild.core.tfrecord import crc32c
 from envbuild.operations.diff import diff
 from envbuild.operations.run_context import Side
 from envbuild.operations.verify import Verification
 from envbuild.record import history
 from tests.support.traces import make_trace
 from tests.unit.operations.test_verify_channels import Container, verified
+from tests.unit.verification.test_wandb import message
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +114,73 @@ def test_three_runs_are_compared_though_copies_go(tmp_path: Path) -> None:
     found = verified(tmp_path, program, count=4)
     assert found.verdict.groups == ((0, 1, 3), (2,))
     assert found.verdict.differs == ("m.json (loss: 0.5 → 0.25)",)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_is_called_as_an_event_file_and_is_none_counts_by_its_bytes(tmp_path: Path, damaged: bool) -> None:
+    """Files of that name are in no table of files: other bytes there were no difference at all."""
+
+    def program(run: Container, number: int) -> int:
+        event = b"\x09" + struct.pack("<d", 1_795_247_763.0 + number) + b"\x1a\x0dbrain.Event:2"
+        head = struct.pack("<Q", len(event))
+        data = head + struct.pack("<I", crc32c(head)) + event + struct.pack("<I", crc32c(event) ^ damaged)
+        (run.project / f"events.out.tfevents.179524776{number}.envbuild").write_bytes(data)
+        (run.project / "events.out.tfevents.1795247763.host").write_bytes(b"\xff\0" + bytes([number if damaged else 7]))
+        return 0
+
+    found = verified(tmp_path, program, count=3)
+    assert found.verdict.outcome == ("different" if damaged else "identical")
+
+
+@pytest.mark.parametrize("changed", ["", "data", "run"])
+def test_the_folder_of_a_saved_dataset_has_a_name_of_chance(tmp_path: Path, changed: str) -> None:
+    """``tf.data.Dataset.save`` draws it for each run, and notes it; the data count, and that it is the folder's."""
+
+    def program(run: Container, number: int) -> int:
+        name = f"1319163074468721011{number}"
+        shard = run.project / "ds" / name / "00000000.shard"
+        shard.mkdir(parents=True)
+        (shard / "00000000.snapshot").write_bytes(b"\xff\0" + bytes([number if changed == "data" else 7]))
+        noted = name if changed != "run" else f"17{number}"
+        fields: list[tuple[int, int | str]] = [(2, noted), (3, time.time_ns() // 1000), (4, 2), (1000, 1)]
+        (run.project / "ds" / "snapshot.metadata").write_bytes(message(*fields))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == ("different" if changed else "identical")
+
+
+@pytest.mark.parametrize("changed", ["", "value", "exchanged", "missing", "further", "name"])
+def test_files_of_a_cache_count_by_the_rows_that_name_them(tmp_path: Path, changed: str) -> None:
+    """diskcache draws their names; each is the value of its key. A file that no row names is one as any other."""
+
+    def program(run: Container, number: int) -> int:
+        folder = run.project / "cache"
+        folder.mkdir()
+        other = changed if number else ""
+        with sqlite3.connect(folder / "cache.db") as database:
+            columns = "key, raw, store_time REAL, access_count, mode, filename TEXT, value"
+            database.execute(f"CREATE TABLE Cache ({columns})")
+            for key in (0, 1):
+                drawn = hashlib.sha256(f"{number} {key}".encode()).hexdigest()
+                name = f"{drawn[:2]}/{drawn[2:4]}/{drawn[4:32]}.val"
+                if changed == "name":
+                    name = f"{number}.val"
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                if (other, key) != ("missing", 1):
+                    value = 1 - key if other == "exchanged" else 5 if (other, key) == ("value", 1) else key
+                    (folder / name).write_bytes(bytes([0, 255, value]))
+                row = (key, 1, time.time(), 0, 2, name, None)
+                database.execute("INSERT INTO Cache VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        database.close()
+        if other == "further":
+            more = folder / "ab" / "cd" / f"{'0' * 28}.val"
+            more.parent.mkdir(parents=True)
+            more.write_bytes(b"\0\xff")
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == ("different" if changed else "identical")
 
 
 def test_equal_training_is_the_headline(tmp_path: Path) -> None:

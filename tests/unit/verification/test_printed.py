@@ -35,6 +35,8 @@ MASKED = [
     ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),
     ("times", "run 11/21/2026", "run 11/22/2026"),
     ("times", "latest: 2026-11-21T05-16-03", "latest: 2026-11-21T05-17-44"),
+    ("times", "saved model_2026-11-21_05-16-03.pt", "saved model_2026-11-21_05-17-44.pt"),
+    ("times", "prof_2026-11-21_05-16-03_954.json", "prof_2026-11-21_05-17-44_101.json"),  # ONNX Runtime's
     # durations
     ("times", "took 3.1 s", "took 12.55 s"),
     ("times", "took 120ms", "took 95ms"),
@@ -893,6 +895,60 @@ def test_tables_of_profilers_are_masked_as_a_whole() -> None:
 def test_other_tables_count(before: bytes, after: bytes) -> None:
     """Only rows of a profile below its own head are masked."""
     assert digest(before).result() != digest(after).result()
+
+
+SLOWEST = """\
+collected 3 items
+========== slowest 5 durations ==========
+0.06s call     test_a.py::test_one
+0.05s setup    test_a.py::TestTwo::test_two[3]
+0.01s teardown test_a.py::test_one
+
+(2 durations < 0.005s hidden.  Use -vv to show these durations.)
+========== 3 passed in 0.29s ==========
+"""
+"""As pytest 9 prints it."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0.06s call     test_a.py::test_one\n0.05s setup    test_a.py::TestTwo::test_two[3]",
+         "0.07s setup    test_a.py::TestTwo::test_two[3]\n0.05s call     test_a.py::test_one"),
+        ("0.01s teardown test_a.py::test_one\n\n(2", "\n(3"),
+        ("\n(2 durations < 0.005s hidden.  Use -vv to show these durations.)\n",
+         "0.01s setup    test_a.py::test_one\n0.01s call     test_a.py::test_three\n"),
+    ],
+)  # fmt: skip
+def test_which_tests_pytest_shows_as_the_slowest_is_measured(old: str, new: str) -> None:
+    """They are sorted by time, and left out if they were fast; how many there are is the same in each run."""
+    before, after = SLOWEST.encode(), SLOWEST.replace(old, new).encode()
+    assert before != after
+    assert digest(before).result() == msgspec.structs.replace(
+        digest(after).result(), masked=digest(before).result().masked
+    )
+    assert first_difference("stdout", before, after, (MASKS, MASKS), ordered=True) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(2 durations", "(1 durations"),
+        ("0.01s teardown test_a.py::test_one\n", ""),
+        ("slowest 5", "slowest 6"),
+        ("3 passed", "2 passed"),
+        ("collected 3 items\n", "collected 3 items\n0.06s call     test_a.py::test_one\n"),
+        (" hidden.  Use -vv to show these durations.)\n", " hidden.  Use -vv to show these durations.)\n\n"),
+        (" hidden.  Use", " hidden. loss 0.3  Use"),
+        ("0.05s setup    test_a.py::TestTwo::test_two[3]", "loss 0.25"),
+        ("========== 3", "0.25\n========== 3"),
+    ],
+)  # fmt: skip
+def test_what_pytest_prints_around_its_slowest_tests_counts(old: str, new: str) -> None:
+    """Their number, and lines that are no rows of the table."""
+    before, after = SLOWEST.encode(), SLOWEST.replace(old, new).encode()
+    assert before != after
+    assert digest(before).result().sha256 != digest(after).result().sha256
 
 
 def test_moments_are_left_as_they_are_if_asked() -> None:
