@@ -23,6 +23,7 @@ from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.files import masks_of
+from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
-    from envbuild.verification.judge import Verdict
+    from envbuild.verification.judge import Ran, Verdict
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -169,17 +170,26 @@ def _printed(session: Session, one: Repeated, other: Repeated, verdict: Verdict)
             yield found
 
 
-def undecided(
-    project: Path, one: Record, other: Record, verdict: Verdict, ignore: Sequence[str]
-) -> list[TextDifference]:
+def beyond(session: Session, verdict: Verdict) -> Iterator[str]:
+    """Yield the streams in which measurements were masked, and of which only the beginning was kept to be looked at."""
+    project, first = session.plan.request.project, session.runs[0]
+    for stream, name in STREAMS.items():
+        channel, printed = verdict.channel(stream), first.stdout if stream == "stdout" else first.stderr
+        if channel is None or {"times", "rates", "memory"}.isdisjoint(printed.masked):
+            continue
+        if len(kept(project, first.record.id, stream) or b"") >= KEPT_TEXT:
+            yield f"{name}: lines behind the first {KEPT_TEXT >> 20} MiB"
+
+
+def undecided(project: Path, one: Ran, other: Ran, verdict: Verdict, ignore: Sequence[str]) -> list[TextDifference]:
     """Return the first lines of two equal runs that differ in what its unit alone shows to be a measurement."""
     found: list[TextDifference] = []
     for stream, name in STREAMS.items():
         channel = verdict.channel(stream)
-        if channel is None or not channel.masked or several_processes(one, other):
+        if channel is None or not channel.masked or not in_one_order((one, other), stream):
             continue
-        before, after = (_whole_lines(kept(project, each.id, stream) or b"") for each in (one, other))
-        mine, theirs = (masks_of(each, ignored_lines(ignore, stream)) for each in (one, other))
+        before, after = (_whole_lines(kept(project, each.record.id, stream) or b"") for each in (one, other))
+        mine, theirs = (masks_of(each.record, ignored_lines(ignore, stream)) for each in (one, other))
         found += islice(printed.guessed(name, before, after, (mine, theirs)), _LINES)
     return found
 

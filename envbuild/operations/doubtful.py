@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from envbuild.difference.text import shown
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
-from envbuild.record.compare_printed import several_processes
+from envbuild.record.measurements import is_measured, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import (
@@ -34,6 +34,7 @@ from envbuild.verification.doubtful import (
     memory_leaves_doubt,
 )
 from envbuild.verification.files import masks_of
+from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.printed import PROFILE, rows
 from envbuild.verification.tokens import number_of
@@ -62,6 +63,7 @@ _NEAR = 0.01
 _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
+_METRICS = "metrics"
 
 Place = tuple[str, str]
 """A stream or file, and the line and number or the name in it."""
@@ -125,6 +127,9 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
+        found |= {
+            place: text for place, text in self._metrics(at) if short or any(map(is_exact, text.split())) or " " in text
+        }
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -132,10 +137,13 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
             yield from (((path, name), known[name]) for name in content.short if name in known)
+        yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
             for row in lines:
                 yield from (
-                    ((stream, place), number.text) for place, number in self._numbers(at, row) if is_named(number)
+                    ((stream, place), number.text)
+                    for place, number in self._numbers(at, row)
+                    if row.masked.guessed or is_named(number)
                 )
 
     def doubted(self, at: int) -> Iterator[Place]:
@@ -152,6 +160,13 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
+        yield from (place for place, _ in self._metrics(at))
+
+    def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the metrics of a run that are left out by names that results have too, with all of their values."""
+        for name, points in self.runs[at].record.metrics.items():
+            if name_leaves_doubt(name) and is_measured(name, (value for _, value in points)):
+                yield (_METRICS, name), " ".join(str(value) for _, value in points)
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
@@ -337,6 +352,8 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
 
 def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
     """Whether the last run printed the same lines, or left the same file, but for what is masked and left out."""
+    if stream == _METRICS:
+        return True
     if stream not in STREAMS:
         contents = left.runs[-1].contents.get(stream), before.runs[0].contents.get(stream)
         return len({each.base or each.digest if each is not None else None for each in contents}) == 1
@@ -401,12 +418,11 @@ def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> 
 def _of_runs(session: Session, verdict: Verdict) -> _Left:
     """Return what the runs that were compared left out, as far as what they printed was kept."""
     left, project = _Left(session=session), session.plan.request.project
-    several = several_processes(*(run.record for run in session.runs))
     for run in session.runs:
         texts: dict[str, bytes] = {}
         for stream in STREAMS:
             channel = verdict.channel(stream)
-            if channel is not None and channel.masked and not several:
+            if channel is not None and channel.masked and in_one_order(session.runs, stream):
                 text = kept(project, run.record.id, stream) or b""
                 texts[stream] = text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
         left.take(run, texts)

@@ -309,11 +309,11 @@ def _undecided(
 
     Of lines without exact numbers there are no doubts, and no experiments.
     """
-    from envbuild.operations.divergence import undecided
+    from envbuild.operations.divergence import beyond, undecided
 
     known = doubts.lines(decided.measured) if doubts is not None else frozenset()
     found: list[str] = []
-    first, *others = (run.record for run in session.runs)
+    first, *others = session.runs
     for other in others:  # the first that differs is enough: some of its lines are quoted
         if texts := undecided(session.plan.request.project, first, other, verdict, options.ignore):
             found = [
@@ -322,7 +322,8 @@ def _undecided(
                 if (each.path, each.line) not in known
             ]
             break
-    return tuple(dict.fromkeys([*found, *(doubts.phrases(decided.measured) if doubts is not None else ())]))
+    quoted = [*found, *(doubts.phrases(decided.measured) if doubts is not None else ())]
+    return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 
 
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:

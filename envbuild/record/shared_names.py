@@ -21,6 +21,7 @@ _SHAPES = re.compile(
     rb"|[A-Za-z]+(?:[_-][A-Za-z]+)*[_-][0-9]{1,4})(?![0-9A-Za-z])"
 )
 """What may be taken for a drawn name wherever it is: UUIDs, words of digits and letters, words with a number."""
+_BYTES_OF_UUID = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 class SharedNames:
@@ -58,9 +59,12 @@ def shortened(name: str) -> str:
 
 
 def names_in(data: bytes) -> Iterator[str]:
-    """Yield what may be taken for a drawn name in data, shortened."""
+    """Yield what may be taken for a drawn name in data, shortened; of texts in wider characters UUIDs alone."""
     for found in _SHAPES.finditer(data):
         yield shortened(found[0].decode())
+    if b"-\0" in data:
+        for found in _BYTES_OF_UUID.finditer(data.replace(b"\0", b"")):
+            yield shortened(found[0].decode())
 
 
 def names_of_several(runs: Sequence[Collection[str]]) -> frozenset[str]:

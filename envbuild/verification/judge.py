@@ -249,11 +249,12 @@ def refuted(verdict: Verdict, groups: Sequence[Sequence[int]], places: Mapping[s
         groups: indexes of runs with equal results.
         places: what differs, by stream or file.
     """
-    files = {path: f"{path} ({_some(names)})" for path, names in places.items() if path not in _STREAMS}
+    files = {path: f"{path} ({_some(names)})" for path, names in places.items() if path not in _NAMES}
 
     def changed(channel: Channel) -> Channel:
         if channel.kind in places:
-            return msgspec.structs.replace(channel, differs=(_NAMES[channel.kind],), names=())
+            which = f" ({_some(places[channel.kind])})" if channel.kind == "metrics" else ""
+            return msgspec.structs.replace(channel, differs=(f"{_NAMES[channel.kind]}{which}",), names=())
         if channel.kind in ("files", "outside"):
             names = [path for path in files if path.startswith("/") == (channel.kind == "outside")]
             if names:
@@ -292,6 +293,11 @@ def metrics_of(run: Ran, ignore: Sequence[str]) -> dict[str, Any]:
     if _may_lack(run.record):
         found["TensorBoard's numbers"] = [[0, each] for each in reader.of_files(run)]
     return found
+
+
+def in_one_order(runs: Sequence[Ran], stream: str) -> bool:
+    """Whether the lines of a stream came in the same order in all runs, so that each has its own in the others."""
+    return len({(run.stdout if stream == "stdout" else run.stderr).sha256 for run in runs}) == 1
 
 
 def names_of(run: Ran) -> frozenset[str]:

@@ -546,7 +546,7 @@ _TABLE = (
     _rule("addresses", "address", "...x", r"(?P<keep>\.\.\.x)(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
-    _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
+    _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
         "times",

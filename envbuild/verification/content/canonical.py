@@ -35,8 +35,9 @@ _NUMBERS = re.compile(r"[\d.]+")
 _PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?")
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
-_DATA = re.compile(r"[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
+_DATA = re.compile(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
 """Identities that two runs have in common only if they are data: drawn ones, and those that count things."""
+_OF_HOSTS = ("host", "hostname", "node_name")
 _PATH = 300
 _WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
 
@@ -254,7 +255,7 @@ class Canonical:
         key = name.encode("utf-8", "surrogatepass")
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
         if kind == "identity" and isinstance(value, str) and _DATA.fullmatch(value) is not None:
-            self._names.add([value])
+            self.note_names([] if name.lower().endswith(_OF_HOSTS) else [value])
         if len(self._left_out) < _SHOWN:
             if kind in ("time", "rate"):
                 single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
@@ -269,6 +270,10 @@ class Canonical:
                 self._short.add(name)
             elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
                 self._memory.add(name)
+
+    def note_names(self, names: Sequence[str]) -> None:
+        """Note names that look drawn, and are left out or replaced by their places."""
+        self._names.add(names)
 
     def _is_exact(self, name: str, data: bytes) -> bool:
         """Whether numbers have enough digits, each by itself or all of that name together."""

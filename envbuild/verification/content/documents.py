@@ -31,6 +31,8 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
+"""Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
 _NAMED = re.compile(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
 _TAG = re.compile(r"(<[^<>]*>)")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
@@ -86,7 +88,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if _OF_WANDB.search(text) is not None and _PINS.fullmatch(text) is not None:
         text = "".join(sorted(text.splitlines(keepends=True)))
     if _MARKUP.match(text[:200]):
-        text = _numbered(text)
+        text = _numbered(out, text)
     elif read_metrics(out, path, text) or _table(out, path, text):
         return
     if text.lstrip()[:1] == "<" and read_xml(out, path, text):
@@ -271,9 +273,10 @@ def _packed(value: str) -> bytes | None:
     return data if pickled or data[:4] == b"\x89PNG" or data[:2] == b"\x1f\x8b" else None
 
 
-def _numbered(text: str) -> str:
+def _numbered(out: Canonical, text: str) -> str:
     """Replace identities that were drawn for elements of a page by their place in it."""
-    names = dict.fromkeys(_OWN_NAME.findall(text))
+    names = dict.fromkeys(name for name in _OWN_NAME.findall(text) if _COUNTED.fullmatch(name) is None)
+    out.note_names([*names])
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:
         return text

@@ -17,10 +17,12 @@ from envbuild.verification.lines import TextDifference
 def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the second one printed what the first did."""
 
-    def undecided(project: Path, one: str, other: str, *_: object) -> list[TextDifference]:
-        return [TextDifference(path="standard output", line=1, before=one, after=other)] if one != other else []
+    def undecided(project: Path, one: Any, other: Any, *_: object) -> list[TextDifference]:
+        before, after = one.record, other.record
+        return [TextDifference(path="standard output", line=1, before=before, after=after)] if before != after else []
 
     monkeypatch.setattr(divergence, "undecided", undecided)
+    monkeypatch.setattr(divergence, "beyond", lambda session, verdict: ())
     runs = [SimpleNamespace(record=f"fold 2: 0.{each} s") for each in printed]
     session = SimpleNamespace(runs=runs, plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
     found = verify._undecided(
