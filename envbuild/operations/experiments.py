@@ -5,6 +5,10 @@ of the program as it is, made in between, are not: what changes slowly, such as 
 lines of the program ask for what was fixed, the one with which runs differ among each other if it alone is left as it
 was is named. Two runs with nothing fixed and nothing varied are made first: if those are equal, what was varied between
 the runs may be the cause, each thing of it tried alone, in turn with runs in which nothing is.
+
+A program may have several causes. Once one is proven, runs are made with it fixed and all varied that was varied
+before: if these are not equal to those with nothing varied, what is varied is a cause too, and each thing of it is
+tried alone.
 """
 
 from __future__ import annotations
@@ -79,7 +83,8 @@ def experiment(
             return found, []
         if laboratory.equal(plain.runs):
             return found, [note]
-    return _of_suspects(laboratory, evidence, plain), []
+    found, runs = _of_suspects(laboratory, evidence, plain)
+    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, varied)), []
 
 
 class Plain:
@@ -120,25 +125,66 @@ def _of_variations(
     """
     from envbuild.verification.source_causes import suspects
 
-    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    possible = _may_be_varied(laboratory, varied)
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
-        (variation, partial(laboratory.pair, (), variation))
-        for variation in _VARIATIONS
-        if variation in varied and (variation != "listings" or listed)
+        (variation, partial(laboratory.pair, (), (variation,))) for variation in possible
     ]
     names = [name for name, _ in things]
     at = 0 if "addresses" in suspects(evidence) else names.index("environment") if "environment" in names else None
     if at is not None:
-        things.insert(at, ("layout", laboratory.moved))
+        things.insert(at, ("layout", partial(laboratory.moved, ())))
     for name, make in things:
         if _makes_the_difference(laboratory, plain, make):
-            return replace(evidence, proven=(name,)), None
+            found = replace(evidence, proven=(name,))
+            # What moves objects in memory is among the others: the order of the environment.
+            others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
+            return _with_others(laboratory, found, plain.runs, others), None
         if not laboratory.equal(plain.runs):
             break
     return (
         evidence,
         "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
     )
+
+
+def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
+    """Return what was another one in each run, without listings where the program made none."""
+    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    return [each for each in _VARIATIONS if each in varied and (each != "listings" or listed)]
+
+
+def _with_others(
+    laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], varied: Sequence[Variation]
+) -> Evidence:
+    """Find what else makes runs differ, of what was varied, where something is proven.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is proven.
+        runs: equal ones, with suspects that are proven fixed and nothing varied.
+        varied: what may be a cause besides.
+    """
+    fixed = tuple(each for each in evidence.proven if each in SUSPECTS)
+    if not runs or not varied or not evidence.proven:
+        return evidence
+    together = laboratory.pair(fixed, varied)
+    if not together or laboratory.equal(runs, together):
+        return evidence
+    proven = list(evidence.proven)
+    for name in varied:
+        if name == "environment" and _differ(laboratory, runs, partial(laboratory.moved, fixed)):
+            proven.append("layout")
+        elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
+            proven.append(name)
+    return replace(evidence, proven=tuple(proven))
+
+
+def _differ(laboratory: Laboratory, runs: Sequence[Ran], make: Callable[[str], list[Ran]]) -> bool:
+    """Whether runs with one thing varied, made twice, are equal to each other, and not to those without."""
+    pair = make("")
+    if not laboratory.equal(pair) or laboratory.equal(runs, pair):
+        return False
+    return laboratory.equal(pair, make(", again"))
 
 
 def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[str], list[Ran]]) -> bool:
@@ -160,15 +206,19 @@ def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[
     return True
 
 
-def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Evidence:
-    """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others."""
+def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tuple[Evidence, list[Ran]]:
+    """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others.
+
+    Returns:
+        What is known then, and equal runs with what is proven fixed; none if nothing is.
+    """
     from envbuild.verification.source_causes import suspects
 
     wanted = suspects(evidence)
     others = tuple(each for each in SUSPECTS if each not in wanted and each not in ON_DEMAND)
     refuted: list[str] = []
 
-    def tried(fixed: Sequence[str], pair: list[Ran]) -> Evidence | None:
+    def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
         runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
         if not runs:
             refuted.extend(each for each in fixed if pair and len(fixed) == 1)
@@ -182,7 +232,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
         if not found.proven:
             refuted.extend(fixed)
             return None
-        return found
+        return found, runs
 
     for each in wanted:
         if (found := tried((each,), laboratory.pair((each,)))) is not None:
@@ -201,7 +251,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
             return found
     elif everything:  # all at once changed nothing: no single one of them would
         refuted.extend(others)
-    return replace(evidence, refuted=tuple(refuted))
+    return replace(evidence, refuted=tuple(refuted)), []
 
 
 def _needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:

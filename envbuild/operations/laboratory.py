@@ -61,14 +61,16 @@ class Laboratory:
             self.ends += LONGEST
             self._took_time = True
 
-    def pair(self, fixed: Sequence[str] = (), varied: Variation | None = None, again: str = "") -> list[Ran]:
-        """Run twice with suspects fixed, or one thing varied in both alike; none if a run fails or time is up."""
-        purpose = f"{', '.join(fixed)} fixed" if fixed else f"{varied} varied" if varied else "nothing varied"
+    def pair(self, fixed: Sequence[str] = (), varied: Sequence[Variation] = (), again: str = "") -> list[Ran]:
+        """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
+        parts = [f"{', '.join(each)} {what}" for each, what in ((fixed, "fixed"), (varied, "varied")) if each]
+        purpose = ", ".join(parts) or "nothing varied"
         return self._runs(2, purpose + again, self._variables(fixed), varied)
 
-    def moved(self, again: str = "") -> list[Ran]:
+    def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
-        return self._runs(2, f"moved in memory{again}", {"ENVBUILD_SHIFT": "x" * _SHIFT})
+        variables = self._variables(fixed) if fixed else {}
+        return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
 
     def with_real(self, fixed: Sequence[str], place: str, again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for one line."""
@@ -126,7 +128,7 @@ class Laboratory:
         count: int,
         purpose: str,
         variables: Mapping[str, str],
-        varied: Variation | None = None,
+        varied: Sequence[Variation] = (),
         look: Callable[[Repeated, Ran], None] = lambda found, ran: None,
     ) -> list[Ran]:
         from envbuild.operations.verify_session import ran_of
@@ -150,7 +152,7 @@ class Laboratory:
             purpose,
             taken,
             trace=True,
-            vary=frozenset([varied] if varied else ()),
+            vary=frozenset(varied),
         )
         for each in made:  # they are no runs of the program as it is
             remove_tree(history.run_folder(project, each.record.id))

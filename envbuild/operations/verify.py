@@ -397,7 +397,8 @@ def _refute(
     if _may_run_again(session, verdict, options):
         evidence, tried = with_experiments(session, evidence, engine, events)
         notes = [*notes, *tried]
-        alike = not {*ALL, "layout"}.isdisjoint(evidence.proven)  # with nothing varied, runs are equal
+        proven = frozenset(evidence.proven)
+        alike = bool(proven) and proven <= {*ALL, "layout"}  # with nothing varied, runs are equal
         values = 0 if alike else options.values
         evidence, more = divergence.with_values(session, evidence, values, engine, events)
         evidence, others = divergence.with_diagnosis(session, evidence, engine, events)

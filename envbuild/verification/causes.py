@@ -33,13 +33,14 @@ _CONSEQUENCE = 24
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
+    called = list(of_sources(evidence))
     causes = [
         *evidence.found,
         *_of_the_run(evidence),
         *_of_processes(evidence),
         *_of_texts(evidence.texts),
         *_of_order(evidence.a, evidence.b),
-        *of_sources(evidence),
+        *(finding for finding, _ in called),
         *of_operations(evidence),
         *_of_the_lock(evidence),
     ]
@@ -47,7 +48,8 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
-    shown = list(of_experiments(evidence, causes))
+    named = {suspect for finding, suspect in called if finding.weight >= PROVEN - 1}
+    shown = list(of_experiments(evidence, causes, named))
     said = {each.where for each in shown if " → " in each.where}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
     causes = [*shown, *(_demoted(each, written) for each in causes if each.where not in said)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.processes import Listing
 from envbuild.verification.calls import calls
-from envbuild.verification.evidence import SHOWN, Evidence
+from envbuild.verification.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -76,6 +76,8 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 
 
+_ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
+"""The suspect of the lines in the table that what was varied makes another one."""
 _STARTED = " in a subprocess (shell)"
 """In the sentence about a program that the table of calls knows."""
 
@@ -100,18 +102,27 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
         )
 
 
-def of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what was proven and has no line of the project's among the causes."""
+def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collection[str]) -> Iterator[Finding]:
+    """Yield what was proven and has no line of the project's among the causes.
+
+    Args:
+        evidence: what is known.
+        causes: what was found.
+        named: suspects of which a line is among them as proven.
+    """
     if "listings" in evidence.proven:
         yield from _of_listings(evidence)
-    elif evidence.proven and not any(each.weight >= PROVEN - 1 for each in causes):
-        yield from _of_culprits(evidence) if evidence.culprits else _of_things(evidence)
+    names = [each for each in evidence.proven if each != "listings" and _ALSO.get(each, each) not in named]
+    if names and not (len(evidence.proven) == 1 and any(each.weight >= PROVEN - 1 for each in causes)):
+        culprits = [each for each in evidence.culprits if each.suspect in names]
+        yield from _of_culprits(evidence, culprits[:SHOWN])
+        yield from _of_things(evidence, [each for each in names if all(each != c.suspect for c in culprits)])
 
 
-def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
+def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Finding]:
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
     draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
-    for culprit in evidence.culprits[:SHOWN]:
+    for culprit in culprits:
         own = of_project(culprit.file) or culprit.module == "__main__"
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
@@ -124,9 +135,9 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _of_things(evidence: Evidence) -> Iterator[Finding]:
+def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
     """Yield what is proven though no line is known for certain."""
-    for name in sorted(evidence.proven, key=lambda each: each == "clock"):  # programs measure besides
+    for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
@@ -163,7 +174,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
             area="sources",
             weight=PROVEN,
             what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
-            f"and the result depends on it; {_proof(('listings',))}",
+            f"and the result depends on it; {_proof(evidence.proven)}",
             where=place,
             attempt=f"sorted({listing.call}(…))",
         )

@@ -89,8 +89,8 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
                 yield path, call, row
 
 
-def of_sources(evidence: Evidence) -> Iterator[Finding]:
-    """Yield calls whose outcome no seed and no switch decides."""
+def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
+    """Yield calls whose outcome no seed and no switch decides, each with the suspect of experiments; empty for none."""
     found: dict[tuple[str, Use, str], list[str]] = {}
     tight = dict[tuple[str, Use, str], int]()
     alone = len(evidence.sources or {}) == 1
@@ -115,6 +115,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
             rows[name, "", "culprit"] = row
             found[name, "", "culprit"] = [place]
     facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
+    kinds = list[str]()
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
@@ -133,7 +134,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         )
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-    yield from _merged(_best_proven(causes, ranks), names)
+        kinds.append(str(row.get("fixed", "")))
+    yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 
 def _called(name: str, row: Mapping[str, Any]) -> str:
@@ -158,24 +160,28 @@ def _out_of_reach(evidence: Evidence, call: Call) -> bool:
     return call.seconds is not None and (call.seconds <= 0 or (longest is not None and call.seconds > longest))
 
 
-def _best_proven(causes: Sequence[Finding], ranks: Sequence[int]) -> list[Finding]:
+def _best_proven(causes: Sequence[Finding], ranks: Sequence[int], kinds: Sequence[str]) -> list[Finding]:
     """Leave of several calls of what is proven the likeliest as proven, where nothing shows which of them it is.
 
     Args:
         causes: all of them.
         ranks: their weights without experiments; 0 for those that an experiment showed.
+        kinds: their suspects: of each that is proven, one is left.
     """
     proven = [at for at, cause in enumerate(causes) if cause.weight >= PROVEN - 1 and ranks[at]]
-    best = max(proven, key=lambda at: ranks[at], default=None)
+    best = {
+        max((at for at in proven if kinds[at] == kind), key=lambda at: ranks[at])
+        for kind in {kinds[at] for at in proven}
+    }
     return [
         msgspec.structs.replace(cause, weight=BESIDE_PROVEN, what=cause.what.partition("; proven:")[0])
-        if at in proven and at != best
+        if at in proven and at not in best
         else cause
         for at, cause in enumerate(causes)
     ]
 
 
-def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding]:
+def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[Finding, str]]:
     """Yield causes, those on the same lines as one: which of them it is, nobody can tell from the lines."""
     by_place: dict[str, list[int]] = {}
     for number in sorted(range(len(causes)), key=lambda number: -causes[number].weight):
@@ -184,7 +190,7 @@ def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding
         cause = causes[first]
         beside = [names[number] for number in others if names[number] != names[first]]
         what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
-        yield msgspec.structs.replace(cause, what=what)
+        yield msgspec.structs.replace(cause, what=what), kinds[first]
 
 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
@@ -193,7 +199,7 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
-        if not evidence.culprits:
+        if not any(each.suspect == suspect for each in evidence.culprits):
             return "refuted" if place in evidence.cleared else "proven"
         return "refuted" if place in evidence.cleared else "beside"
     if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):

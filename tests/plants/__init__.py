@@ -51,6 +51,7 @@ class Plant:
         channel: by which a difference shows; empty: the results are equal.
         cause: regular expression for the first cause's sentence.
         at: a text in the line that is named.
+        also: regular expressions for causes that are proven too, each in its own right.
         needs: framework to mount.
     """
 
@@ -59,6 +60,7 @@ class Plant:
     channel: str = ""
     cause: str = ""
     at: str = ""
+    also: tuple[str, ...] = ()
     needs: str = ""
 
 
@@ -114,4 +116,6 @@ def judge(plant: Plant, project: Project, *options: str) -> Judged:
     named = bool(first) and re.search(plant.cause, f"{first} {where}", re.IGNORECASE) is not None
     at = re.fullmatch(r"train\.py:(\d+)", where)
     right = named and (not at or not lines or int(at[1]) in lines)
+    sentences = [str(each.get("what", "")) for each in causes if "proven:" in str(each.get("what", ""))]
+    right = right and all(any(re.search(also, each) for each in sentences) for also in plant.also)
     return Judged(plant=plant, code=done.code, first=first, where=where, right=right, done=done)

@@ -86,9 +86,9 @@ class Bench(Laboratory):
         return [*Counter(each.trace for each in runs).values()]
 
     def _runs(
-        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
+        self, count: int, purpose: str, variables: Mapping[str, str], varied: Sequence[Variation] = ()
     ) -> list[Ran]:
-        return [self.run(variables, frozenset([varied] if varied else ())) for _ in range(count)]
+        return [self.run(variables, frozenset(varied)) for _ in range(count)]
 
 
 def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[Asked] = ()) -> Evidence:
@@ -317,3 +317,39 @@ def test_a_program_that_gives_another_output_for_the_same_is_named() -> None:
     (cause,) = [each for each in rank_causes(evidence) if "xargs" in each.what]
     assert cause.where == "train.py:2"
     assert cause.weight < PROVEN
+
+
+def test_two_causes_are_both_proven() -> None:
+    """A program that draws without a seed and depends on the host's name has two causes, each in its own right."""
+
+    def program(world: World) -> object:
+        return world.drawn("entropy", 2), "host" in world.varied
+
+    found = concluded(program, 1, CALLS + "import socket\nsocket.gethostname()\n", [line(2)])
+    assert set(found.proven) == {"entropy", "host"}
+    named = [cause for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
+    assert [cause.where for cause in named] == ["train.py:2", "train.py:7"]
+    assert all("the host has the same name" in cause.what and "entropy is fixed" in cause.what for cause in named)
+
+
+def test_what_is_varied_is_no_second_cause_without_an_effect() -> None:
+    """A program whose draws alone make runs differ has one cause."""
+    found = concluded(lambda world: world.drawn("entropy", 2), 1, CALLS, [line(2)])
+    assert found.proven == ("entropy",)
+
+
+def test_two_things_that_were_varied_are_both_proven() -> None:
+    """Runs with nothing varied are equal; the host's name and times of files make them differ, each alone."""
+    found = concluded(lambda world: [*map(world.varied.__contains__, ("host", "times", "0", "1", "2"))], 1)
+    assert set(found.proven) == {"host", "times"}
+
+
+def test_an_order_and_a_draw_are_both_named_as_proven() -> None:
+    """Each of two suspects that have to be fixed together has its line, the likeliest one of each."""
+
+    def program(world: World) -> object:
+        return world.drawn("entropy", 2), world.drawn("order")
+
+    found = concluded(program, 3, CALLS, [line(2)])
+    named = [cause.where for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
+    assert set(named) == {"train.py:2", "train.py:5"}
