@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -62,12 +62,14 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
     """Return what records and sources say of two runs that differ."""
     one, other = (session.repeated(index).record for index in verdict.pair)
     mine, theirs = (session.runs[index] for index in verdict.pair)
+    sources = _sources(session.plan.request.project, one)
     return Evidence(
         a=one,
         b=other,
         lock=session.plan.request.lock,
         traced=bool(mine.trace and theirs.trace),
-        sources=_sources(session.plan.request.project, one),
+        sources=sources,
+        scripts=_scripts(session.plan.request.project, sources),
         found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
@@ -106,19 +108,39 @@ def _findings(a: Record, b: Record) -> Iterator[Finding]:
 
 def _sources(project: Path, record: Record) -> dict[str, str]:
     """Return the project's modules as the run read them."""
-    found = {}
+    found: dict[str, str] = {}
     files = {each.path: each.sha256 for each in record.modules}
     if record.script is not None:
         files.setdefault(record.script.path, record.script.sha256)
     for path, digest in files.items():
-        try:
-            *above, name = path.split("/")
-            with folder_below(project, *above) as folder:
-                data = read_regular(folder / name, TEXT, follow=False)
-        except (OSError, ValueError):
-            continue
-        if sha256_bytes(data) == digest:
+        data = _read(project, path)
+        if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
+    return found
+
+
+def _read(project: Path, path: str) -> bytes | None:
+    """Return a file of the project; None if it is too large or not there."""
+    try:
+        *above, name = path.split("/")
+        with folder_below(project, *above) as folder:
+            return read_regular(folder / name, TEXT, follow=False)
+    except (OSError, ValueError):
+        return None
+
+
+def _scripts(project: Path, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of files that the sources start as programs, and of those that these start."""
+    from envbuild.verification.foreign import scripts_named, scripts_of_shell
+
+    found: dict[str, str] = {}
+    left = [name for source in sources.values() for name in scripts_named(source)]
+    while left and len(found) < _TEXTS:
+        path = left.pop(0)
+        data = _read(project, path) if path not in found else None
+        if data is not None and b"\0" not in data:
+            found[path] = data.decode("utf-8", "replace")
+            left += scripts_of_shell(found[path])
     return found
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
@@ -42,6 +43,8 @@ _ASIDE = ("time.", "uuid.")
 _OF_LOGS = "logging."
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
+_EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
+"""How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
 
 
@@ -76,7 +79,9 @@ def experiment(
         As ``with_experiments``.
     """
     plain = Plain(laboratory, luck)
-    evidence = replace(evidence, programs=_other_output(plain.runs))
+    differs, same = _of_programs(plain.runs)
+    alike = laboratory.equal(plain.runs)
+    evidence = replace(evidence, programs=differs, same_output=() if alike else same)
     if laboratory.equal(plain.runs):
         found, note = _of_variations(laboratory, evidence, plain, varied)
         if note is None:
@@ -366,8 +371,11 @@ def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _other_output(runs: Sequence[Ran]) -> tuple[Culprit, ...]:
-    """Return the lines that start programs whose output is another one in two runs though they were given the same."""
+def _of_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
+    """Return the lines that start programs whose output is another one in two runs though they were given the same.
+
+    And those whose output is known, and is the same in both; an empty output says nothing of what a program does.
+    """
     tables = [
         {
             (each.place, each.call, number): each
@@ -378,18 +386,20 @@ def _other_output(runs: Sequence[Ran]) -> tuple[Culprit, ...]:
         for run in runs[:2]
     ]
     if len(tables) < 2:
-        return ()
+        return (), ()
     one, other = tables
-    found = (
-        each
-        for key, each in one.items()
-        if key in other and each.given == other[key].given and each.values != other[key].values
-    )
-    return tuple(
-        Culprit(
-            suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
-        )
-        for each in found
+    both = [(each, other[key]) for key, each in one.items() if key in other]
+    found = [mine for mine, theirs in both if mine.given == theirs.given and mine.values != theirs.values]
+    places = {each.place for each in found}
+    same = {mine.place for mine, theirs in both if mine.values == theirs.values not in _EMPTY} - places
+    return (
+        tuple(
+            Culprit(
+                suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
+            )
+            for each in found
+        ),
+        tuple(sorted(same)),
     )
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from envbuild.verification.foreign import STARTING
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
@@ -24,7 +25,6 @@ _COMMANDS = frozenset(
 )
 """Programs whose output is another one each time, by their first words."""
 _SHELL_RANDOM = "$RANDOM"
-_STARTING = frozenset(("run", "Popen", "call", "check_call", "check_output", "system", "popen", "getoutput"))
 _PATHS = re.compile(
     r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
@@ -218,7 +218,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            if name in _STARTING:
+            if name in STARTING:
                 yield from (Call(name=f"$ {each}", line=node.lineno) for each in _started(node.args[0]))
                 if _is_isolated(node):
                     yield Call(name=ISOLATED, line=node.lineno)
@@ -279,7 +279,8 @@ def _started(argument: ast.expr) -> Iterator[str]:
         parts = re.split(r"[|;&`()]|\$\(", line) if shell else [line]
         for part in parts:
             command = part.strip().rpartition("/")[2] if not part.strip().count(" ") else part.strip()
-            yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
+            if "--random-source" not in command:
+                yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
         if shell and _SHELL_RANDOM in line:
             yield _SHELL_RANDOM
 
@@ -287,7 +288,7 @@ def _started(argument: ast.expr) -> Iterator[str]:
 def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
     """Yield the calls of a program that stands in the source as a text: ``python -c``, ``exec``."""
     texts = [node.args[0]] if name in ("exec", "eval") else []
-    for each in ast.walk(node) if name in _STARTING else ():
+    for each in ast.walk(node) if name in STARTING else ():
         if isinstance(each, ast.List | ast.Tuple):
             pairs = zip(each.elts, each.elts[1:], strict=False)
             texts += [b for a, b in pairs if isinstance(a, ast.Constant) and a.value == "-c"]

@@ -73,6 +73,8 @@ class Evidence:
         culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
         cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
         programs: lines that start programs whose output differed though they were given the same.
+        same_output: lines, as in ``Culprit``, that start programs whose output was the same in runs that differ.
+        scripts: texts of files of the project that are no Python and that its sources start, by path.
         places: lines, as in ``Culprit``, that begin what runs concurrently, where its order is proven.
     """
 
@@ -91,4 +93,6 @@ class Evidence:
     culprits: Sequence[Culprit] = ()
     cleared: Sequence[str] = ()
     programs: Sequence[Culprit] = ()
+    same_output: Sequence[str] = ()
+    scripts: Mapping[str, str] | None = None
     places: Sequence[str] = ()

@@ -13,6 +13,7 @@ from envbuild.record.model import Record
 from envbuild.record.processes import Listing
 from envbuild.verification.calls import calls
 from envbuild.verification.evidence import SHOWN, Culprit, Evidence
+from envbuild.verification.foreign import INSIDE
 from envbuild.verification.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -78,7 +79,7 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 
 _ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
 """The suspect of the lines in the table that what was varied makes another one."""
-_STARTED = " in a subprocess (shell)"
+STARTED = " in a subprocess (shell)"
 """In the sentence about a program that the table of calls knows."""
 
 
@@ -89,7 +90,7 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
     """
     for culprit in evidence.programs[:SHOWN]:
         where = route_between(culprit.place, "", 0, ())
-        known = [each for each in causes if each.where == where and _STARTED in each.what]
+        known = [each for each in causes if each.where == where and (STARTED in each.what or INSIDE in each.what)]
         if known:
             yield from (msgspec.structs.replace(each, weight=max(each.weight, _OF_PROGRAM)) for each in known)
             continue

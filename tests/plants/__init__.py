@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Plant:
         at: a text in the line that is named.
         also: regular expressions for causes that are proven too, each in its own right.
         needs: framework to mount.
+        files: texts of other files of the project, by path.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Plant:
     at: str = ""
     also: tuple[str, ...] = ()
     needs: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +109,8 @@ def make_project(root: Path, name: str, modules: Mapping[str, str] | None = None
 
 def judge(plant: Plant, project: Project, *options: str) -> Judged:
     """Verify a plant in a separate project; ``options`` go to ``verify``."""
-    project.write("train.py", plant.script)
+    for path, text in {**plant.files, "train.py": plant.script}.items():
+        project.write(path, text)
     done = project("verify", "--json", *options, "train.py")
     table: dict[str, Any] = done.json if done.out.strip().startswith("{") else {}
     causes = table.get("causes") or [{}]
