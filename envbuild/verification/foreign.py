@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.branches import unreached
 from envbuild.verification.evidence import SHOWN, Evidence
 
 STARTING = frozenset(
@@ -122,10 +123,12 @@ class Command:
     Attributes:
         words: of its command line; ``…`` for what the source does not show.
         line: of the source, 1-based.
+        context: all texts of the call that starts it, in which files may be named that it writes.
     """
 
     words: tuple[str, ...]
     line: int
+    context: str = ""
 
     @property
     def shown(self) -> str:
@@ -153,16 +156,20 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
     if evidence.proven:
         return
     differing, started_by = _differing(evidence), {each.place for each in evidence.programs}
-    said = set[str]()
+    said, idle = set[str](), unreached(evidence)
     for path, source in (evidence.sources or {}).items():
         for each in suspicions(source, evidence.scripts):
             where = f"{path}:{each.command.line}"
+            if each.command.line in idle.get(path, ()):
+                continue
             if f"{WORKSPACE}/{where}" in evidence.same_output or (key := f"{where} {each.command.shown}") in said:
                 continue
             said.add(key)
             if len(said) > SHOWN:
                 return
-            named = next((name for name in differing if posixpath.basename(name) in each.text), "")
+            named = next(
+                (name for name in differing if posixpath.basename(name) in f"{each.text} {each.command.context}"), ""
+            )
             yield Finding(
                 area="sources",
                 weight=_DRAWS if each.draws else _OPAQUE + _NAMES_A_FILE * bool(named),
@@ -185,7 +192,9 @@ def _sentence(found: _Suspicion, named: str, refuted: Sequence[str], *, shown: b
     if shown:
         inside = f"its output was another one in each run, though it was given the same; {inside}"
     if found.draws:
-        text = f"{found.command.shown!r} draws random numbers ({found.language}), and no seed is set in it; {inside}"
+        text = (
+            f"{found.command.shown!r} draws random numbers ({found.language}), and no fixed seed is set in it; {inside}"
+        )
     else:
         text = f"{found.command.shown!r} may draw random numbers, ask for the time or run threads; {inside}"
     if named:
@@ -388,7 +397,9 @@ def started(source: str) -> list[Command]:
     found = list[Command]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and _starts(node.func):
-            found += _commands(node, named)
+            texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+            context = " ".join(each for each in texts if isinstance(each, str))
+            found += (replace(each, context=context) for each in _commands(node, named))
     python = re.compile(r"python[\d.]*|…|envbuild")
     return [each for each in found if each.words and not python.fullmatch(posixpath.basename(each.words[0]))]
 

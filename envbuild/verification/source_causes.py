@@ -12,6 +12,7 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.branches import unreached
 from envbuild.verification.calls import TIMEOUT, Call, calls
 from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
@@ -81,11 +82,12 @@ def _likely(call: Call, row: Mapping[str, Any]) -> int:
 
 
 def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
-    """Yield the calls of the sources that the table knows, with their file and their row."""
+    """Yield the calls of the sources that the table knows, with their file and their row; none that did not run."""
+    idle = unreached(evidence)
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None:
+            if row is not None and call.line not in idle.get(path, ()):
                 yield path, call, row
 
 
@@ -228,14 +230,13 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
     loaded = {name.partition(".")[0] for each in evidence.a.processes for name in each.frameworks}
     loaded |= {"tensorflow"} if "keras" in loaded else set()
     strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
+    reached = _reached(evidence)
     for row in evidence.operations:
         elsewhere = row.device == "gpu" and not evidence.a.gpus
         if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
             continue
         sources = {
-            path: text
-            for path, text in (evidence.sources or {}).items()
-            if not row.also or any(part in text for part in row.also)
+            path: text for path, text in reached.items() if not row.also or any(part in text for part in row.also)
         }
         if where := places(row.calls, sources):
             weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
@@ -248,6 +249,17 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
                 where=where,
                 attempt="; or ".join(row.ways[:2]),
             )
+
+
+def _reached(evidence: Evidence) -> dict[str, str]:
+    """Return the sources with lines that did not run left empty."""
+    idle = unreached(evidence)
+    return {
+        path: "\n".join(
+            "" if number in idle.get(path, ()) else line for number, line in enumerate(source.splitlines(), 1)
+        )
+        for path, source in (evidence.sources or {}).items()
+    }
 
 
 def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
