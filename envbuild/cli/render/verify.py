@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
+from envbuild.cli.render.run import requirement
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -116,7 +117,12 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
 def _missing_module(tail: str) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
-    return f"if {found[1]} is a package, add it to requirements in the spec and lock again; else " if found else ""
+    if not found:
+        return ""
+    package, known = requirement(found[1].partition(".")[0])
+    name = package if package in found[1] else f"[{package}]"
+    condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"
+    return f"{condition}, add {'it' if name == package else name} to requirements in the spec and lock again; else "
 
 
 def _doubts(result: Verification) -> Iterator[str]:
