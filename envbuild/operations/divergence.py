@@ -169,8 +169,9 @@ def _texts(one: Repeated, other: Repeated, paths: Sequence[str]) -> Iterator[Tex
     """Compare text files that both runs left."""
     if one.files is None or other.files is None:
         return
+    masks = masks_of(one.record), masks_of(other.record)
     for path in paths[:_TEXTS]:
-        found = _compare(path, one.files / path, other.files / path)
+        found = _compare(path, (one.files / path, other.files / path), masks)
         if found is not None:
             yield found
 
@@ -215,17 +216,25 @@ def _masks(run: Repeated, ignored: Sequence[str]) -> printed.Masks:
     return printed.Masks(start.timestamp(), ignored)
 
 
-def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
-    """Return the first line at which two texts differ; None if they are no texts, equal, or too large."""
+def _compare(name: str, paths: tuple[Path, Path], masks: tuple[printed.Masks, printed.Masks]) -> TextDifference | None:
+    """Return the first line at which two texts differ in more than measurements, or else in these.
+
+    None if they are no texts, equal, or too large.
+    """
     try:
-        lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in (before, after)]
+        lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in paths]
     except (OSError, UnicodeDecodeError):
         return None
+    measured = None
     for number in range(max(map(len, lines))):
         one, other = (each[number] if number < len(each) else "" for each in lines)
-        if one != other:
-            return TextDifference(path=name, line=number + 1, before=one, after=other)
-    return None
+        if one == other:
+            continue
+        found = TextDifference(path=name, line=number + 1, before=one, after=other)
+        if masks[0].mask(one).text != masks[1].mask(other).text:
+            return found
+        measured = measured or found
+    return measured
 
 
 def with_values(

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
-from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Culprit, Evidence
+from envbuild.verification.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.odds import MOST, Luck, luck_of
 
 if TYPE_CHECKING:
@@ -217,10 +217,10 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
     Returns:
         What is known then, and equal runs with what is proven fixed; none if nothing is.
     """
-    from envbuild.verification.source_causes import suspects
+    from envbuild.verification.source_causes import may_be_tried, suspects
 
     wanted = suspects(evidence)
-    others = tuple(each for each in SUSPECTS if each not in wanted and each not in ON_DEMAND)
+    others = tuple(each for each in may_be_tried(evidence) if each not in wanted)
     refuted: list[str] = []
 
     def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
@@ -232,8 +232,9 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
         found = replace(evidence, proven=tuple(fixed), refuted=left)
         found = _with_culprits(laboratory, found, runs, plain.luck)
         if "order" in found.proven:
-            places = dict.fromkeys(each.place for each in _asked(runs[0].record, ("order",)))
-            found = replace(found, places=tuple(places))
+            begun = _asked(runs[0].record, ("order",))
+            places = dict.fromkeys(each.place for each in begun)
+            found = replace(found, places=tuple(places), begun=sum(each.count for each in begun))
         if not found.proven:
             refuted.extend(fixed)
             return None

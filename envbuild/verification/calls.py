@@ -6,7 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from envbuild.verification.foreign import STARTING
 from envbuild.verification.uses import Use, Uses
@@ -103,6 +103,7 @@ class Call:
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
         seconds: the limit of time that it is given, if that is a constant.
+        given: its arguments by name that are constants, such as ``workers=1``.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Call:
     use: Use = ""
     made: int = 0
     seconds: float | None = None
+    given: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def calls(source: str) -> tuple[Call, ...]:
@@ -180,6 +182,9 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                 ordered=in_order,
                 use=uses.of(node),
                 seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+                given=frozenset(
+                    f"{word.arg}={word.value.value!r}" for word in node.keywords if isinstance(word.value, ast.Constant)
+                ),
             )
         for limit in _limits(node):
             if not uses.is_tried_again(node):

@@ -35,6 +35,7 @@ _FIXED = {
     "figures": "figures of files and of the kernel are fixed",
     "order": "tasks are done one after another",
     "memory": "memory is filled before the program gets it",
+    "threads": "libraries have one thread",
     "collection": "no garbage is collected but where the program asks for it",
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
@@ -54,6 +55,7 @@ _THINGS = {
     "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
+    "threads": "the result depends on which thread of a library (OpenMP, BLAS and the like) comes first",
     "collection": "the result depends on when garbage is collected: through weak references, finalizers or __del__",
 }
 """What to report where no line is known."""
@@ -62,6 +64,8 @@ _ATTEMPTS = {
     "clock": "leave the time out of seeds, decisions and results",
     "addresses": "give classes a __hash__ or a __repr__ of their own, sort by a name or a number",
     "order": "combine results in the order in which tasks were begun",
+    "threads": "the package's own option for one thread (num_threads=1, n_jobs=1), or determinism: {threads: 1} in "
+    "spec.yaml, then: envbuild lock && envbuild build",
     "memory": "zeros in the place of empty, or write all of it before it is read",
     "collection": "release what is no longer needed at a place of your own (with, close()), or call gc.collect() there",
 }
@@ -132,8 +136,17 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
             where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
-            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
+            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
+            if own
+            else _of_package(culprit),
         )
+
+
+def _attempt(culprit: Culprit, *, own: bool) -> str:
+    """Return what to do about a line; a package that draws, or asks for the time, has an option as a rule."""
+    if own or culprit.suspect not in ("entropy", "clock"):
+        return _ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
+    return f"look for a seed among the options of {culprit.module.partition('.')[0]}, or report it there"
 
 
 def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:

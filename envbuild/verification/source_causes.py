@@ -14,9 +14,9 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.branches import unreached
 from envbuild.verification.calls import TIMEOUT, Call, calls
-from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
+from envbuild.verification.evidence import ON_DEMAND, SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
-from envbuild.verification.routes import of_project
+from envbuild.verification.routes import of_package, of_project
 from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
@@ -31,6 +31,8 @@ _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
+_ALONE = 62
+"""Weight of a limit of time where the order is proven, and one thing alone was begun: nothing else can be in order."""
 _WITHIN = 33
 """Weight of a limit of time that is known and shorter than the runs."""
 _SEEDS = "seeds "
@@ -51,20 +53,30 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
         counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
-        if row.get("fixed") in SUSPECTS and counts:
+        if row.get("fixed") in SUSPECTS and counts and (row["fixed"] != "threads" or _has_threads(evidence)):
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])
     return tuple(sorted(found, key=lambda name: -found[name]))
 
 
+def may_be_tried(evidence: Evidence) -> tuple[str, ...]:
+    """Return the suspects that experiments may fix in this program, whatever its sources call."""
+    return tuple(each for each in SUSPECTS if each not in ON_DEMAND and (each != "threads" or _has_threads(evidence)))
+
+
+def _has_threads(evidence: Evidence) -> bool:
+    """Whether libraries may have several threads by the lock."""
+    return evidence.lock.determinism.threads > 1
+
+
 def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
-    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value."""
+    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value; those of packages last."""
     known: dict[str, int] = {}
     for path, call, row in _known_calls(evidence):
         place = f"{WORKSPACE}/{path}:{call.line}"
         known[place] = max(known.get(place, 0), _likely(call, row))
-    return sorted(places, key=lambda place: -known.get(place, 0))
+    return sorted(places, key=lambda place: (-known.get(place, 0), of_package(place)))
 
 
 def known_places(evidence: Evidence) -> list[str]:
@@ -107,7 +119,9 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         if shown == "culprit" or not (idle or (printed and not str(row["why"]).startswith(_SEEDS))):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
-            if call.name == TIMEOUT and call.seconds is not None:
+            if call.name == TIMEOUT and shown == "proven":
+                tight[key] = _ALONE
+            elif call.name == TIMEOUT and call.seconds is not None:
                 tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
@@ -136,7 +150,7 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         )
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-        kinds.append(str(row.get("fixed", "")))
+        kinds.append("order" if name == TIMEOUT and shown == "proven" else str(row.get("fixed", "")))
     yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 
@@ -198,6 +212,8 @@ def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
     """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
     suspect = row.get("fixed")
+    if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
+        return "proven"
     if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
@@ -299,6 +315,7 @@ def _row(call: Call) -> Mapping[str, Any] | None:
     for row in _rows():
         name = row["call"]
         named = call.name.startswith(name) if name.endswith(".") or row.get("prefix") else call.name == name
-        if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+        fits = call.given.issuperset(row.get("only", ())) and call.given.isdisjoint(row.get("but", ()))
+        if named and fits and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
             return row
     return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
+from envbuild.lockfile.model import Determinism
 from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
@@ -96,7 +97,8 @@ def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[As
     bench = Bench(program, seed, asked)
     sizes = bench.sizes(bench.first)
     first, second = bench.first[0].record, bench.first[-1].record
-    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": sources})
+    lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=2))
+    evidence = Evidence(a=first, b=second, lock=lock, sources={"train.py": sources})
     if len(sizes) == 1:
         return evidence
     return experiment(bench, evidence, luck_of(sizes), VARIED)[0]
