@@ -136,14 +136,14 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
             where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
-            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
-            if own
-            else _of_package(culprit),
+            attempt=_attempt(culprit, own=own),
         )
 
 
 def _attempt(culprit: Culprit, *, own: bool) -> str:
     """Return what to do about a line; a package that draws, or asks for the time, has an option as a rule."""
+    if own and culprit.suspect == "entropy":
+        return "draw from a generator that gets a seed, or leave it out of seeds and results"
     if own or culprit.suspect not in ("entropy", "clock"):
         return _ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
     return f"look for a seed among the options of {culprit.module.partition('.')[0]}, or report it there"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.processes import EntropyDraw
 
-_CELL = re.compile(r"/tmp/ipykernel_\d+/\d+\.py:(\d+)")
+_CELL = re.compile(r"/tmp/ipykernel_\d+/\d+\.py:(\d+)")  # noqa: S108 -- nothing is made there
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 

@@ -62,7 +62,9 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
 
 def may_be_tried(evidence: Evidence) -> tuple[str, ...]:
     """Return the suspects that experiments may fix in this program, whatever its sources call."""
-    return tuple(each for each in SUSPECTS if each not in ON_DEMAND and (each != "threads" or _has_threads(evidence)))
+    loaded = any(process.frameworks for process in evidence.a.processes)
+    threads = ("threads",) if loaded and _has_threads(evidence) else ()
+    return (*(each for each in SUSPECTS if each not in ON_DEMAND), *threads)
 
 
 def _has_threads(evidence: Evidence) -> bool:

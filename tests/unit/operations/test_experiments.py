@@ -117,7 +117,12 @@ CALLS = "import os, time, random, threading\nos.urandom(1)\ntime.time()\nid(open
 
 def calls_for(suspect: str) -> str:
     """Sources; for a suspect that is tried only if they call for it, such ones."""
-    return CALLS + "import weakref\nweakref.WeakSet()\n" * (suspect in ON_DEMAND)
+    further = {
+        "collection": "import weakref\nweakref.WeakSet()\n",
+        "threads": "from implicit.bpr import BayesianPersonalizedRanking as B\nB()\n",
+    }
+    assert further.keys() == ON_DEMAND
+    return CALLS + further.get(suspect, "")
 
 
 @pytest.mark.parametrize("results", [2, 3, 5])
