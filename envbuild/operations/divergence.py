@@ -39,6 +39,8 @@ TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
 _TEXTS = 20
 """Files that are compared line by line."""
+_MASKED = 20_000
+"""Characters of a text's lines that differ in which measurements are looked for."""
 _LINES = 3
 """Lines of a stream that are quoted because a unit alone shows that a number is a measurement."""
 
@@ -225,13 +227,14 @@ def _compare(name: str, paths: tuple[Path, Path], masks: tuple[printed.Masks, pr
         lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in paths]
     except (OSError, UnicodeDecodeError):
         return None
-    measured = None
+    measured, left = None, _MASKED
     for number in range(max(map(len, lines))):
         one, other = (each[number] if number < len(each) else "" for each in lines)
         if one == other:
             continue
         found = TextDifference(path=name, line=number + 1, before=one, after=other)
-        if masks[0].mask(one).text != masks[1].mask(other).text:
+        left -= len(one) + len(other)
+        if left < 0 or masks[0].mask(one).text != masks[1].mask(other).text:
             return found
         measured = measured or found
     return measured

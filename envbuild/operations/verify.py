@@ -390,6 +390,7 @@ def _refute(
     from envbuild.operations.experiments import with_experiments
     from envbuild.verification.causes import rank_causes
 
+    verdict = session.with_places(verdict)
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
     notes = [note, *notes] if note else notes
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
