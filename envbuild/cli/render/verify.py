@@ -196,7 +196,7 @@ def different(result: Verification) -> str:
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
-        *_because(result.causes),
+        *_because(result.causes, result.at_once),
         *(("note", note) for note in notes),
         *(("files" if not at else "", folder) for at, folder in enumerate(result.kept)),
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
@@ -283,10 +283,11 @@ def _printed(found: TextDifference) -> str:
     return f"{found.path} line {found.line:,}: {before} → {after}"
 
 
-def _because(causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+def _because(causes: Sequence[Finding], at_once: int) -> Iterator[tuple[str, str]]:
     if not causes:
         yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
-        yield "try", "run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml"
+        first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
+        yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
         return
     chief, *others = causes
     yield "likely cause" if chief.weight >= _LIKELY else "possible cause", _cause(chief)

@@ -192,13 +192,14 @@ def test_the_place_of_a_difference_far_into_a_file_is_named(tmp_path: Path) -> N
     """Only the first entries of a file are kept to be shown: where these are equal, the file is read again."""
 
     def program(run: Container, number: int) -> int:
-        values = {f"row{at}": at for at in range(30_000)} | {"row29000": -number}
+        values = [float(at) for at in range(30_000)]
+        values[29_000] = -number - 0.5
         (run.project / "table.json").write_text(json.dumps(values))
         (run.project / "longer.json").write_text(json.dumps(list(range(25_000 + number))))
         return 0
 
     found = verified(tmp_path, program)
-    assert "table.json (row29000: 0 → -1)" in found.verdict.differs[0]
+    assert "table.json ([29000]: -0.5 → -1.5)" in found.verdict.differs[0]
     assert "longer.json (" in found.verdict.differs[0]
 
 
