@@ -101,7 +101,7 @@ _LANGUAGES = (
         attempt='rand("twister", N) and randn("twister", N) first',
     ),
 )  # fmt: skip
-_RANDOM = re.compile(r"\bS?RANDOM\b")
+_RANDOM = re.compile(r"\$\{?S?RANDOM\b|\(\([^()]*\bS?RANDOM\b")
 _RANDOM_SEEDED = re.compile(r"(?:^|[;\s])RANDOM=[\w$]")
 _COREUTILS = re.compile(r"shuf\b|sort\s(?:.*\s)?(?:-[a-zA-Z]*R|--random-sort)\b")
 _OF_C = (".c", ".cc", ".cpp", ".cxx", ".C")

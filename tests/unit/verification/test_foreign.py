@@ -66,6 +66,7 @@ def test_a_program_that_draws_without_a_seed_is_named_with_its_remedy(call: str,
         'subprocess.run("git rev-parse HEAD", shell=True)',
         'subprocess.run([sys.executable, "other.py"])',
         'trainer.run("shuf.sh")',
+        'os.system("echo RANDOM FOREST")',
         'subprocess.run("RANDOM=3; echo $RANDOM", shell=True, executable="/bin/bash")',
     ],
 )

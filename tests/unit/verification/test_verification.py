@@ -882,7 +882,8 @@ def verdict(**changes: Any) -> Verdict:
 def screen(judged: Verdict, first: Divergence | None = None, causes: tuple[Finding, ...] = (), **others: Any) -> str:
     """What people see of runs that differ."""
     runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
-    found = Verification(verdict=judged, runs=runs, at_once=1, divergence=first, causes=causes, **others)
+    table: dict[str, Any] = {"at_once": 1, **others}
+    found = Verification(verdict=judged, runs=runs, divergence=first, causes=causes, **table)
     return render.different(found)
 
 
