@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -15,6 +16,7 @@ from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
+from envbuild.runs.request import RunRequest
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
 from envbuild.verification.judge import Ran
@@ -360,3 +362,15 @@ def test_an_order_and_a_draw_are_both_named_as_proven() -> None:
     found = concluded(program, 3, CALLS, [line(2)])
     named = [cause.where for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
     assert set(named) == {"train.py:2", "train.py:5"}
+
+
+def test_libraries_have_one_thread_in_an_experiment(tmp_path: Path) -> None:
+    """By the locked variables, which the guard lets be, and without the switches that would set the locked number."""
+    lock = make_lock(environment={"OMP_NUM_THREADS": "4", "POLARS_MAX_THREADS": "4", "OMP_DYNAMIC": "FALSE"})
+    request = RunRequest(
+        lock_path=tmp_path / "l", lock=lock, image="t:1", config="ab" * 32, arguments=("train.py",), directory=tmp_path
+    )
+    changed = module.with_one_thread(request)
+    assert changed.own_variables == {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+    assert changed.allow == ("environment.OMP_NUM_THREADS", "environment.POLARS_MAX_THREADS")
+    assert "torch.set_num_threads" in changed.without
