@@ -76,6 +76,20 @@ def content_in(found: Repeated, output: Output, masks: Masks) -> Content | None:
     return content_of(found.files, output, masks) if found.files is not None else None
 
 
+def leaves_in(found: Repeated, output: Output, masks: Masks) -> list[tuple[str, bytes | str]]:
+    """Return all that counts in a file that a run left, by name; nothing if it is gone, or of no format with names."""
+    from envbuild.verification.content import leaves
+    from envbuild.verification.content.canonical import FILE
+
+    outside = output.path.startswith("/")
+    folder, path = (found.outside, output.path.lstrip("/")) if outside else (found.files, output.path)
+    if folder is None or not _is_below(folder / path, folder):
+        return []
+    data = read_foreign(folder / path, FILE)
+    entries = leaves(data, masks) if data is not None else []
+    return entries if len(entries) > 1 else []
+
+
 def renamed_files(a: Record, b: Record) -> dict[str, str]:
     """Return, by B's path, A's path of each file whose name was drawn for its run or holds its time.
 

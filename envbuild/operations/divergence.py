@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -39,6 +39,8 @@ TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
 _TEXTS = 20
 """Files that are compared line by line."""
+_MASKED = 20_000
+"""Characters of a text's lines that differ in which measurements are looked for."""
 _LINES = 3
 """Lines of a stream that are quoted because a unit alone shows that a number is a measurement."""
 
@@ -62,12 +64,14 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
     """Return what records and sources say of two runs that differ."""
     one, other = (session.repeated(index).record for index in verdict.pair)
     mine, theirs = (session.runs[index] for index in verdict.pair)
+    sources = _sources(session.plan.request.project, one)
     return Evidence(
         a=one,
         b=other,
         lock=session.plan.request.lock,
         traced=bool(mine.trace and theirs.trace),
-        sources=_sources(session.plan.request.project, one),
+        sources=sources,
+        scripts=_scripts(session.plan.request.project, sources),
         found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
@@ -106,19 +110,39 @@ def _findings(a: Record, b: Record) -> Iterator[Finding]:
 
 def _sources(project: Path, record: Record) -> dict[str, str]:
     """Return the project's modules as the run read them."""
-    found = {}
+    found: dict[str, str] = {}
     files = {each.path: each.sha256 for each in record.modules}
     if record.script is not None:
         files.setdefault(record.script.path, record.script.sha256)
     for path, digest in files.items():
-        try:
-            *above, name = path.split("/")
-            with folder_below(project, *above) as folder:
-                data = read_regular(folder / name, TEXT, follow=False)
-        except (OSError, ValueError):
-            continue
-        if sha256_bytes(data) == digest:
+        data = _read(project, path)
+        if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
+    return found
+
+
+def _read(project: Path, path: str) -> bytes | None:
+    """Return a file of the project; None if it is too large or not there."""
+    try:
+        *above, name = path.split("/")
+        with folder_below(project, *above) as folder:
+            return read_regular(folder / name, TEXT, follow=False)
+    except (OSError, ValueError):
+        return None
+
+
+def _scripts(project: Path, sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of files that the sources start as programs, and of those that these start."""
+    from envbuild.verification.foreign import scripts_named, scripts_of_shell
+
+    found: dict[str, str] = {}
+    left = [name for source in sources.values() for name in scripts_named(source)]
+    while left and len(found) < _TEXTS:
+        path = left.pop(0)
+        data = _read(project, path) if path not in found else None
+        if data is not None and b"\0" not in data:
+            found[path] = data.decode("utf-8", "replace")
+            left += scripts_of_shell(found[path])
     return found
 
 
@@ -147,8 +171,9 @@ def _texts(one: Repeated, other: Repeated, paths: Sequence[str]) -> Iterator[Tex
     """Compare text files that both runs left."""
     if one.files is None or other.files is None:
         return
+    masks = masks_of(one.record), masks_of(other.record)
     for path in paths[:_TEXTS]:
-        found = _compare(path, one.files / path, other.files / path)
+        found = _compare(path, (one.files / path, other.files / path), masks)
         if found is not None:
             yield found
 
@@ -199,17 +224,26 @@ def _whole_lines(text: bytes) -> bytes:
     return text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
 
 
-def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
-    """Return the first line at which two texts differ; None if they are no texts, equal, or too large."""
+def _compare(name: str, paths: tuple[Path, Path], masks: tuple[printed.Masks, printed.Masks]) -> TextDifference | None:
+    """Return the first line at which two texts differ in more than measurements, or else in these.
+
+    None if they are no texts, equal, or too large.
+    """
     try:
-        lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in (before, after)]
+        lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in paths]
     except (OSError, UnicodeDecodeError):
         return None
+    measured, left = None, _MASKED
     for number in range(max(map(len, lines))):
         one, other = (each[number] if number < len(each) else "" for each in lines)
-        if one != other:
-            return TextDifference(path=name, line=number + 1, before=one, after=other)
-    return None
+        if one == other:
+            continue
+        found = TextDifference(path=name, line=number + 1, before=one, after=other)
+        left -= len(one) + len(other)
+        if left < 0 or masks[0].mask(one).text != masks[1].mask(other).text:
+            return found
+        measured = measured or found
+    return measured
 
 
 def with_values(

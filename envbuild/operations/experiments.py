@@ -5,6 +5,10 @@ of the program as it is, made in between, are not: what changes slowly, such as 
 lines of the program ask for what was fixed, the one with which runs differ among each other if it alone is left as it
 was is named. Two runs with nothing fixed and nothing varied are made first: if those are equal, what was varied between
 the runs may be the cause, each thing of it tried alone, in turn with runs in which nothing is.
+
+A program may have several causes. Once one is proven, runs are made with it fixed and all varied that was varied
+before: if these are not equal to those with nothing varied, what is varied is a cause too, and each thing of it is
+tried alone.
 """
 
 from __future__ import annotations
@@ -13,10 +17,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
-from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Culprit, Evidence
+from envbuild.verification.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.odds import MOST, Luck, luck_of
 
 if TYPE_CHECKING:
@@ -38,6 +43,8 @@ _ASIDE = ("time.", "uuid.")
 _OF_LOGS = "logging."
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
+_EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
+"""How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
 
 
@@ -72,14 +79,17 @@ def experiment(
         As ``with_experiments``.
     """
     plain = Plain(laboratory, luck)
-    evidence = replace(evidence, programs=_other_output(plain.runs))
+    differs, same = _of_programs(plain.runs)
+    alike = laboratory.equal(plain.runs)
+    evidence = replace(evidence, programs=differs, same_output=() if alike else same)
     if laboratory.equal(plain.runs):
         found, note = _of_variations(laboratory, evidence, plain, varied)
         if note is None:
             return found, []
         if laboratory.equal(plain.runs):
             return found, [note]
-    return _of_suspects(laboratory, evidence, plain), []
+    found, runs = _of_suspects(laboratory, evidence, plain)
+    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, varied)), []
 
 
 class Plain:
@@ -120,25 +130,66 @@ def _of_variations(
     """
     from envbuild.verification.source_causes import suspects
 
-    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    possible = _may_be_varied(laboratory, varied)
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
-        (variation, partial(laboratory.pair, (), variation))
-        for variation in _VARIATIONS
-        if variation in varied and (variation != "listings" or listed)
+        (variation, partial(laboratory.pair, (), (variation,))) for variation in possible
     ]
     names = [name for name, _ in things]
     at = 0 if "addresses" in suspects(evidence) else names.index("environment") if "environment" in names else None
     if at is not None:
-        things.insert(at, ("layout", laboratory.moved))
+        things.insert(at, ("layout", partial(laboratory.moved, ())))
     for name, make in things:
         if _makes_the_difference(laboratory, plain, make):
-            return replace(evidence, proven=(name,)), None
+            found = replace(evidence, proven=(name,))
+            # What moves objects in memory is among the others: the order of the environment.
+            others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
+            return _with_others(laboratory, found, plain.runs, others), None
         if not laboratory.equal(plain.runs):
             break
     return (
         evidence,
         "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
     )
+
+
+def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
+    """Return what was another one in each run, without listings where the program made none."""
+    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    return [each for each in _VARIATIONS if each in varied and (each != "listings" or listed)]
+
+
+def _with_others(
+    laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], varied: Sequence[Variation]
+) -> Evidence:
+    """Find what else makes runs differ, of what was varied, where something is proven.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is proven.
+        runs: equal ones, with suspects that are proven fixed and nothing varied.
+        varied: what may be a cause besides.
+    """
+    fixed = tuple(each for each in evidence.proven if each in SUSPECTS)
+    if not runs or not varied or not evidence.proven:
+        return evidence
+    together = laboratory.pair(fixed, varied)
+    if not together or laboratory.equal(runs, together):
+        return evidence
+    proven = list(evidence.proven)
+    for name in varied:
+        if name == "environment" and _differ(laboratory, runs, partial(laboratory.moved, fixed)):
+            proven.append("layout")
+        elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
+            proven.append(name)
+    return replace(evidence, proven=tuple(proven))
+
+
+def _differ(laboratory: Laboratory, runs: Sequence[Ran], make: Callable[[str], list[Ran]]) -> bool:
+    """Whether runs with one thing varied, made twice, are equal to each other, and not to those without."""
+    pair = make("")
+    if not laboratory.equal(pair) or laboratory.equal(runs, pair):
+        return False
+    return laboratory.equal(pair, make(", again"))
 
 
 def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[str], list[Ran]]) -> bool:
@@ -160,15 +211,19 @@ def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[
     return True
 
 
-def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Evidence:
-    """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others."""
-    from envbuild.verification.source_causes import suspects
+def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tuple[Evidence, list[Ran]]:
+    """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others.
+
+    Returns:
+        What is known then, and equal runs with what is proven fixed; none if nothing is.
+    """
+    from envbuild.verification.source_causes import may_be_tried, suspects
 
     wanted = suspects(evidence)
-    others = tuple(each for each in SUSPECTS if each not in wanted and each not in ON_DEMAND)
+    others = tuple(each for each in may_be_tried(evidence) if each not in wanted)
     refuted: list[str] = []
 
-    def tried(fixed: Sequence[str], pair: list[Ran]) -> Evidence | None:
+    def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
         runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
         if not runs:
             refuted.extend(each for each in fixed if pair and len(fixed) == 1)
@@ -177,12 +232,13 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
         found = replace(evidence, proven=tuple(fixed), refuted=left)
         found = _with_culprits(laboratory, found, runs, plain.luck)
         if "order" in found.proven:
-            places = dict.fromkeys(each.place for each in _asked(runs[0].record, ("order",)))
-            found = replace(found, places=tuple(places))
+            begun = _asked(runs[0].record, ("order",))
+            places = dict.fromkeys(each.place for each in begun)
+            found = replace(found, places=tuple(places), begun=sum(each.count for each in begun))
         if not found.proven:
             refuted.extend(fixed)
             return None
-        return found
+        return found, runs
 
     for each in wanted:
         if (found := tried((each,), laboratory.pair((each,)))) is not None:
@@ -201,7 +257,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Ev
             return found
     elif everything:  # all at once changed nothing: no single one of them would
         refuted.extend(others)
-    return replace(evidence, refuted=tuple(refuted))
+    return replace(evidence, refuted=tuple(refuted)), []
 
 
 def _needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
@@ -316,8 +372,11 @@ def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _other_output(runs: Sequence[Ran]) -> tuple[Culprit, ...]:
-    """Return the lines that start programs whose output is another one in two runs though they were given the same."""
+def _of_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
+    """Return the lines that start programs whose output is another one in two runs though they were given the same.
+
+    And those whose output is known, and is the same in both; an empty output says nothing of what a program does.
+    """
     tables = [
         {
             (each.place, each.call, number): each
@@ -328,18 +387,20 @@ def _other_output(runs: Sequence[Ran]) -> tuple[Culprit, ...]:
         for run in runs[:2]
     ]
     if len(tables) < 2:
-        return ()
+        return (), ()
     one, other = tables
-    found = (
-        each
-        for key, each in one.items()
-        if key in other and each.given == other[key].given and each.values != other[key].values
-    )
-    return tuple(
-        Culprit(
-            suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
-        )
-        for each in found
+    both = [(each, other[key]) for key, each in one.items() if key in other]
+    found = [mine for mine, theirs in both if mine.given == theirs.given and mine.values != theirs.values]
+    places = {each.place for each in found}
+    same = {mine.place for mine, theirs in both if mine.values == theirs.values not in _EMPTY} - places
+    return (
+        tuple(
+            Culprit(
+                suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
+            )
+            for each in found
+        ),
+        tuple(sorted(same)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from envbuild.operations.verify_session import Session
     from envbuild.runs.repeat import Repeated, Variation
-    from envbuild.runs.request import RunEngine
+    from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.verification.clockwork import Setting
     from envbuild.verification.judge import Ran
 
@@ -28,6 +29,15 @@ _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _TICK = 1_000_000
 """Nanoseconds between two readings of a clock that is fixed, as the hook has it where it is given none."""
+_OF_THREADS = re.compile(r"_(?:NUM|MAX|MAXIMUM)_(?:\w+_)?THREADS\Z|\ANPROC\Z|\APJRT_NPROC\Z")
+"""Variables that say how many threads a library has."""
+_SWITCHES = (
+    "torch.set_num_threads",
+    "torch.set_num_interop_threads",
+    "tf.config.threading.set_intra_op_parallelism_threads",
+    "tf.config.threading.set_inter_op_parallelism_threads",
+)
+"""Switches that would set the locked number again."""
 _FILLED = {"MALLOC_PERTURB_": "165"}
 """Has the C library fill memory that it gives."""
 
@@ -61,14 +71,16 @@ class Laboratory:
             self.ends += LONGEST
             self._took_time = True
 
-    def pair(self, fixed: Sequence[str] = (), varied: Variation | None = None, again: str = "") -> list[Ran]:
-        """Run twice with suspects fixed, or one thing varied in both alike; none if a run fails or time is up."""
-        purpose = f"{', '.join(fixed)} fixed" if fixed else f"{varied} varied" if varied else "nothing varied"
+    def pair(self, fixed: Sequence[str] = (), varied: Sequence[Variation] = (), again: str = "") -> list[Ran]:
+        """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
+        parts = [f"{', '.join(each)} {what}" for each, what in ((fixed, "fixed"), (varied, "varied")) if each]
+        purpose = ", ".join(parts) or "nothing varied"
         return self._runs(2, purpose + again, self._variables(fixed), varied)
 
-    def moved(self, again: str = "") -> list[Ran]:
+    def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
-        return self._runs(2, f"moved in memory{again}", {"ENVBUILD_SHIFT": "x" * _SHIFT})
+        variables = self._variables(fixed) if fixed else {}
+        return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
 
     def with_real(self, fixed: Sequence[str], place: str, again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for one line."""
@@ -128,7 +140,7 @@ class Laboratory:
         count: int,
         purpose: str,
         variables: Mapping[str, str],
-        varied: Variation | None = None,
+        varied: Sequence[Variation] = (),
         look: Callable[[Repeated, Ran], None] = lambda found, ran: None,
     ) -> list[Ran]:
         from envbuild.operations.verify_session import ran_of
@@ -143,6 +155,7 @@ class Laboratory:
             ran.append(opened(found, ran_of(found, project)))
             look(found, ran[-1])
 
+        fixed = variables.get("ENVBUILD_FIX", "").partition("@")[0].split(",")
         made = run_again(
             self.session,
             count,
@@ -152,11 +165,23 @@ class Laboratory:
             purpose,
             taken,
             trace=True,
-            vary=frozenset([varied] if varied else ()),
+            vary=frozenset(varied),
+            one_thread="threads" in fixed,
         )
         for each in made:  # they are no runs of the program as it is
             remove_tree(history.run_folder(project, each.record.id))
         return ran if len(made) == count and all(each.ended_well for each in ran) else []
+
+
+def with_one_thread(request: RunRequest) -> RunRequest:
+    """Return a request by which libraries have one thread: by the locked variables, and without switches for that."""
+    names = [name for name in request.lock.environment if _OF_THREADS.search(name) is not None]
+    return msgspec.structs.replace(
+        request,
+        own_variables={**request.own_variables, **dict.fromkeys(names, "1")},
+        allow=(*request.allow, *(f"environment.{name}" for name in names)),
+        without=(*request.without, *_SWITCHES),
+    )
 
 
 def opened(found: Repeated, ran: Ran) -> Ran:
@@ -184,6 +209,7 @@ def run_again(
     *,
     trace: bool = False,
     vary: frozenset[Variation] = frozenset(),
+    one_thread: bool = False,
 ) -> list[Repeated]:
     """Run again in copies that are thrown away.
 
@@ -197,11 +223,14 @@ def run_again(
         look: called with each run while its copy is still there.
         trace: leave step traces.
         vary: what all of them get otherwise than a first run does.
+        one_thread: libraries have one thread, whatever the lock has; the guard reports that and lets it be.
     """
     from envbuild.runs.repeat import repeat
 
     plan = session.plan
     request = msgspec.structs.replace(plan.request, own_variables={**plan.request.own_variables, **variables})
+    if one_thread:
+        request = with_one_thread(request)
     again = replace(
         plan,
         request=request,

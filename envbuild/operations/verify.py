@@ -391,6 +391,7 @@ def _refute(
     from envbuild.operations.experiments import with_experiments
     from envbuild.verification.causes import rank_causes
 
+    verdict = session.with_places(verdict)
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
     notes = [note, *notes] if note else notes
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
@@ -398,7 +399,8 @@ def _refute(
     if _may_run_again(session, verdict, options):
         evidence, tried = with_experiments(session, evidence, engine, events)
         notes = [*notes, *tried]
-        alike = not {*ALL, "layout"}.isdisjoint(evidence.proven)  # with nothing varied, runs are equal
+        proven = frozenset(evidence.proven)
+        alike = bool(proven) and proven <= {*ALL, "layout"}  # with nothing varied, runs are equal
         values = 0 if alike else options.values
         evidence, more = divergence.with_values(session, evidence, values, engine, events)
         evidence, others = divergence.with_diagnosis(session, evidence, engine, events)

@@ -9,6 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from envbuild.operations.given_names import GivenNames
     from envbuild.record.model import Record
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import PrintedDigest
 
 
+_PLACES = 3
+"""Files of which the place of the first difference is looked for: those that are named."""
 _SMALL, _RESULTS = 64 << 20, 16
 """Bytes of the outputs of a run up to which copies of as many results are there until the end."""
 
@@ -103,6 +107,50 @@ class Session:
             return frozenset()
         self._names = self._names or GivenNames(project=self.plan.request.project)
         return self._names.among(lone, self.runs[0].record, alike_in_all(self.done.values()))
+
+    def with_places(self, verdict: Verdict) -> Verdict:
+        """Return a verdict on runs that differ with the place of the first difference in files that are very long.
+
+        Of a file's entries only the first are kept to be shown; where these are equal, both files are read again.
+        """
+        from envbuild.operations.contents import leaves_in
+        from envbuild.verification.content.canonical import compare, first_entries
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.judge import file_table, outside_table
+
+        numbers, runs, found = sorted(self.ran), self.runs, False
+        tables = (file_table(runs, self.ignore), outside_table(runs, self.ignore))
+        for channel, table in zip((verdict.channel("files"), verdict.channel("outside")), tables, strict=True):
+            for name in channel.names[:_PLACES] if channel is not None else ():
+                outputs = [table.output(runs[at], name) for at in verdict.pair]
+                contents = [table.content(runs[at], name) for at in verdict.pair]
+                one, other = contents
+                if one is None or other is None or None in outputs or compare(one, other).why:
+                    continue
+                entries = first_entries(
+                    *(
+                        leaves_in(self.done[numbers[at]], output, masks_of(runs[at].record))
+                        for at, output in zip(verdict.pair, outputs, strict=True)
+                        if output is not None
+                    )
+                )
+                if entries[0] == entries[1]:
+                    continue
+                found = True
+                for at, output, content, shown in zip(verdict.pair, outputs, (one, other), entries, strict=True):
+                    ran, path = self.ran[numbers[at]], output.path if output is not None else name
+                    changed = msgspec.structs.replace(content, entries=shown)
+                    self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: changed})
+        if not found:
+            return verdict
+        again = self.judge()
+        channels = tuple(
+            new
+            if each.kind in ("files", "outside") and (new := again.channel(each.kind)) and new.names == each.names
+            else each
+            for each in verdict.channels
+        )
+        return msgspec.structs.replace(verdict, channels=channels)
 
     def note_contents(self) -> None:
         """Put the digests of what was opened into the records, so that ``diff`` has them."""

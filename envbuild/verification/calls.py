@@ -6,8 +6,9 @@ import ast
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from envbuild.verification.foreign import STARTING
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
@@ -24,7 +25,6 @@ _COMMANDS = frozenset(
 )
 """Programs whose output is another one each time, by their first words."""
 _SHELL_RANDOM = "$RANDOM"
-_STARTING = frozenset(("run", "Popen", "call", "check_call", "check_output", "system", "popen", "getoutput"))
 _PATHS = re.compile(
     r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
@@ -103,6 +103,7 @@ class Call:
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
         seconds: the limit of time that it is given, if that is a constant.
+        given: its arguments by name that are constants, such as ``workers=1``.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Call:
     use: Use = ""
     made: int = 0
     seconds: float | None = None
+    given: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def calls(source: str) -> tuple[Call, ...]:
@@ -180,6 +182,9 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                 ordered=in_order,
                 use=uses.of(node),
                 seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+                given=frozenset(
+                    f"{word.arg}={word.value.value!r}" for word in node.keywords if isinstance(word.value, ast.Constant)
+                ),
             )
         for limit in _limits(node):
             if not uses.is_tried_again(node):
@@ -218,7 +223,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            if name in _STARTING:
+            if name in STARTING:
                 yield from (Call(name=f"$ {each}", line=node.lineno) for each in _started(node.args[0]))
                 if _is_isolated(node):
                     yield Call(name=ISOLATED, line=node.lineno)
@@ -279,7 +284,8 @@ def _started(argument: ast.expr) -> Iterator[str]:
         parts = re.split(r"[|;&`()]|\$\(", line) if shell else [line]
         for part in parts:
             command = part.strip().rpartition("/")[2] if not part.strip().count(" ") else part.strip()
-            yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
+            if "--random-source" not in command:
+                yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
         if shell and _SHELL_RANDOM in line:
             yield _SHELL_RANDOM
 
@@ -287,7 +293,7 @@ def _started(argument: ast.expr) -> Iterator[str]:
 def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
     """Yield the calls of a program that stands in the source as a text: ``python -c``, ``exec``."""
     texts = [node.args[0]] if name in ("exec", "eval") else []
-    for each in ast.walk(node) if name in _STARTING else ():
+    for each in ast.walk(node) if name in STARTING else ():
         if isinstance(each, ast.List | ast.Tuple):
             pairs = zip(each.elts, each.elts[1:], strict=False)
             texts += [b for a, b in pairs if isinstance(a, ast.Constant) and a.value == "-c"]

@@ -20,8 +20,9 @@ from envbuild.record.model import Record
 from envbuild.record.printed import STREAMS
 from envbuild.record.processes import ProcessRecord, SwitchRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
+from envbuild.verification.foreign import of_foreign
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, of_experiments, of_programs
+from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, STARTED, of_experiments, of_programs
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -33,13 +34,15 @@ _CONSEQUENCE = 24
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
+    called, foreign = list(of_sources(evidence)), list(of_foreign(evidence))
     causes = [
         *evidence.found,
         *_of_the_run(evidence),
         *_of_processes(evidence),
         *_of_texts(evidence.texts),
         *_of_order(evidence.a, evidence.b),
-        *of_sources(evidence),
+        *foreign,
+        *(finding for finding, _ in called if not _is_of_table(finding, foreign)),
         *of_operations(evidence),
         *_of_the_lock(evidence),
     ]
@@ -47,7 +50,8 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
-    shown = list(of_experiments(evidence, causes))
+    named = {suspect for finding, suspect in called if finding.weight >= PROVEN - 1}
+    shown = list(of_experiments(evidence, causes, named))
     said = {each.where for each in shown if " → " in each.where}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
     causes = [*shown, *(_demoted(each, written) for each in causes if each.where not in said)]
@@ -59,6 +63,12 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
             for each in causes
         ]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:
+    """Whether the table of calls names a program that is named with more."""
+    program = finding.what.partition(STARTED)[0] if STARTED in finding.what else ""
+    return bool(program) and any(each.where == finding.where and program.strip("$") in each.what for each in foreign)
 
 
 def _of_order(a: Record, b: Record) -> Iterator[Finding]:

@@ -11,10 +11,10 @@ from envbuild.record.model import Record
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.lines import TextDifference
 
-SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "collection")
-"""What experiments can fix (``runtime/hook/fix.py``)."""
-ON_DEMAND = frozenset(("collection",))
-"""Suspects that are tried only where the sources call for them."""
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "threads", "collection")
+"""What experiments can fix (``runtime/hook/fix.py``); the number of threads of libraries by variables."""
+ON_DEMAND = frozenset(("collection", "threads"))
+"""Suspects that are tried only where the sources call for them; threads also where a framework was loaded."""
 UNWRITTEN = "a tensor that nothing was written to"
 """The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
 SHOWN = 3
@@ -73,7 +73,10 @@ class Evidence:
         culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
         cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
         programs: lines that start programs whose output differed though they were given the same.
+        same_output: lines, as in ``Culprit``, that start programs whose output was the same in runs that differ.
+        scripts: texts of files of the project that are no Python and that its sources start, by path.
         places: lines, as in ``Culprit``, that begin what runs concurrently, where its order is proven.
+        begun: how many threads, processes, programs and tasks these lines began.
     """
 
     a: Record
@@ -91,4 +94,7 @@ class Evidence:
     culprits: Sequence[Culprit] = ()
     cleared: Sequence[str] = ()
     programs: Sequence[Culprit] = ()
+    same_output: Sequence[str] = ()
+    scripts: Mapping[str, str] | None = None
     places: Sequence[str] = ()
+    begun: int = 0

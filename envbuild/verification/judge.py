@@ -34,8 +34,9 @@ from envbuild.verification.files import FileTable, masks_of
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "events", "outside", "stdout", "stderr"]
-_DATED = (".keras", ".h5", ".hdf5", ".pt", ".pth", ".ckpt", ".npz", ".bin", ".zip")
+_DATED = (".keras", ".h5", ".hdf5", ".npz", ".bin", ".zip")
 """Ends of the names of saved models whose format keeps times, or how it was written."""
+_OF_TORCH = (".pt", ".pth", ".ckpt")
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
 _METRIC = "metric:"
@@ -855,12 +856,21 @@ def _same_content(files: FileTable) -> tuple[SameContent, ...]:
         other = next(run for run in runs if first and digests[id(run)] != first.sha256)
         mine, theirs = files.content(runs[0], name), files.content(other, name)
         if mine is None or theirs is None:
-            dated = name.endswith(_DATED)
-            found.append(SameContent(path=name, why=OF_WRITING if dated else ONLY_BYTES))
+            found.append(SameContent(path=name, why=_why(name)))
         else:
             difference = compare(mine, theirs)
             found.append(SameContent(path=name, why=difference.why, left_out=difference.left_out))
     return tuple(found)
+
+
+def _why(name: str) -> str:
+    """Return why a file that the image's reader found to be equal has other bytes, as far as its name shows it.
+
+    ``torch.save`` of a view (``x[:10]``) writes the whole storage (torch.save, "Saving and loading tensors").
+    """
+    if name.endswith(_OF_TORCH):
+        return "what it holds is equal; bytes that no tensor shows differ, as of a storage of which a view was saved"
+    return OF_WRITING if name.endswith(_DATED) else ONLY_BYTES
 
 
 def _training_equal(channels: Sequence[Channel], files: FileTable, pair: tuple[Ran, Ran] | None) -> bool:

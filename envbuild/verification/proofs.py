@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -12,7 +12,8 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.processes import Listing
 from envbuild.verification.calls import calls
-from envbuild.verification.evidence import SHOWN, Evidence
+from envbuild.verification.evidence import SHOWN, Culprit, Evidence
+from envbuild.verification.foreign import INSIDE
 from envbuild.verification.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -34,6 +35,7 @@ _FIXED = {
     "figures": "figures of files and of the kernel are fixed",
     "order": "tasks are done one after another",
     "memory": "memory is filled before the program gets it",
+    "threads": "libraries have one thread",
     "collection": "no garbage is collected but where the program asks for it",
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
@@ -53,6 +55,7 @@ _THINGS = {
     "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
+    "threads": "the result depends on which thread of a library (OpenMP, BLAS and the like) comes first",
     "collection": "the result depends on when garbage is collected: through weak references, finalizers or __del__",
 }
 """What to report where no line is known."""
@@ -61,6 +64,8 @@ _ATTEMPTS = {
     "clock": "leave the time out of seeds, decisions and results",
     "addresses": "give classes a __hash__ or a __repr__ of their own, sort by a name or a number",
     "order": "combine results in the order in which tasks were begun",
+    "threads": "the package's own option for one thread (num_threads=1, n_jobs=1), or determinism: {threads: 1} in "
+    "spec.yaml, then: envbuild lock && envbuild build",
     "memory": "zeros in the place of empty, or write all of it before it is read",
     "collection": "release what is no longer needed at a place of your own (with, close()), or call gc.collect() there",
 }
@@ -76,7 +81,9 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 
 
-_STARTED = " in a subprocess (shell)"
+_ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
+"""The suspect of the lines in the table that what was varied makes another one."""
+STARTED = " in a subprocess (shell)"
 """In the sentence about a program that the table of calls knows."""
 
 
@@ -87,7 +94,7 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
     """
     for culprit in evidence.programs[:SHOWN]:
         where = route_between(culprit.place, "", 0, ())
-        known = [each for each in causes if each.where == where and _STARTED in each.what]
+        known = [each for each in causes if each.where == where and (STARTED in each.what or INSIDE in each.what)]
         if known:
             yield from (msgspec.structs.replace(each, weight=max(each.weight, _OF_PROGRAM)) for each in known)
             continue
@@ -100,18 +107,27 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
         )
 
 
-def of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what was proven and has no line of the project's among the causes."""
+def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collection[str]) -> Iterator[Finding]:
+    """Yield what was proven and has no line of the project's among the causes.
+
+    Args:
+        evidence: what is known.
+        causes: what was found.
+        named: suspects of which a line is among them as proven.
+    """
     if "listings" in evidence.proven:
         yield from _of_listings(evidence)
-    elif evidence.proven and not any(each.weight >= PROVEN - 1 for each in causes):
-        yield from _of_culprits(evidence) if evidence.culprits else _of_things(evidence)
+    names = [each for each in evidence.proven if each != "listings" and _ALSO.get(each, each) not in named]
+    if names and not (len(evidence.proven) == 1 and any(each.weight >= PROVEN - 1 for each in causes)):
+        culprits = [each for each in evidence.culprits if each.suspect in names]
+        yield from _of_culprits(evidence, culprits[:SHOWN])
+        yield from _of_things(evidence, [each for each in names if all(each != c.suspect for c in culprits)])
 
 
-def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
+def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Finding]:
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
     draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
-    for culprit in evidence.culprits[:SHOWN]:
+    for culprit in culprits:
         own = of_project(culprit.file) or culprit.module == "__main__"
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
@@ -120,13 +136,22 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
             where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
-            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
+            attempt=_attempt(culprit, own=own),
         )
 
 
-def _of_things(evidence: Evidence) -> Iterator[Finding]:
+def _attempt(culprit: Culprit, *, own: bool) -> str:
+    """Return what to do about a line; a package that draws, or asks for the time, has an option as a rule."""
+    if own and culprit.suspect == "entropy":
+        return "draw from a generator that gets a seed, or leave it out of seeds and results"
+    if own or culprit.suspect not in ("entropy", "clock"):
+        return _ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
+    return f"look for a seed among the options of {culprit.module.partition('.')[0]}, or report it there"
+
+
+def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
     """Yield what is proven though no line is known for certain."""
-    for name in sorted(evidence.proven, key=lambda each: each == "clock"):  # programs measure besides
+    for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
@@ -163,7 +188,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
             area="sources",
             weight=PROVEN,
             what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
-            f"and the result depends on it; {_proof(('listings',))}",
+            f"and the result depends on it; {_proof(evidence.proven)}",
             where=place,
             attempt=f"sorted({listing.call}(…))",
         )

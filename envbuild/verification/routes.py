@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.processes import EntropyDraw
 
+_CELL = re.compile(r"/tmp/ipykernel_\d+/\d+\.py:(\d+)")  # noqa: S108 -- nothing is made there
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -15,12 +17,23 @@ def of_project(file: str) -> bool:
     return file.startswith(f"{WORKSPACE}/")
 
 
+def of_package(file: str) -> bool:
+    """Whether a file of the container is in an installed package."""
+    return any(mark in file for mark in _PACKAGES)
+
+
+def cell(place: str) -> str:
+    """Return a line of a notebook's cell as people know it; a kernel gives each cell a file of its own."""
+    found = _CELL.fullmatch(place)
+    return f"line {found[1]} of a cell" if found is not None else place
+
+
 def inside(file: str) -> str:
     """Return a path from the folder of packages on; a file of the project from the project on."""
     for mark in _PACKAGES:
         if mark in file:
             return file.rpartition(mark)[2]
-    return file.removeprefix(f"{WORKSPACE}/")
+    return cell(file).removeprefix(f"{WORKSPACE}/")
 
 
 def route(draw: EntropyDraw) -> str:

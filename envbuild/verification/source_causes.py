@@ -12,10 +12,11 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.branches import unreached
 from envbuild.verification.calls import TIMEOUT, Call, calls
-from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
+from envbuild.verification.evidence import ON_DEMAND, SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
-from envbuild.verification.routes import of_project
+from envbuild.verification.routes import of_package, of_project
 from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
@@ -30,6 +31,8 @@ _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
 """Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
+_ALONE = 62
+"""Weight of a limit of time where the order is proven, and one thing alone was begun: nothing else can be in order."""
 _WITHIN = 33
 """Weight of a limit of time that is known and shorter than the runs."""
 _SEEDS = "seeds "
@@ -50,20 +53,32 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
         counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
-        if row.get("fixed") in SUSPECTS and counts:
+        if row.get("fixed") in SUSPECTS and counts and (row["fixed"] != "threads" or _has_threads(evidence)):
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])
     return tuple(sorted(found, key=lambda name: -found[name]))
 
 
+def may_be_tried(evidence: Evidence) -> tuple[str, ...]:
+    """Return the suspects that experiments may fix in this program, whatever its sources call."""
+    loaded = any(process.frameworks for process in evidence.a.processes)
+    threads = ("threads",) if loaded and _has_threads(evidence) else ()
+    return (*(each for each in SUSPECTS if each not in ON_DEMAND), *threads)
+
+
+def _has_threads(evidence: Evidence) -> bool:
+    """Whether libraries may have several threads by the lock."""
+    return evidence.lock.determinism.threads > 1
+
+
 def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
-    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value."""
+    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value; those of packages last."""
     known: dict[str, int] = {}
     for path, call, row in _known_calls(evidence):
         place = f"{WORKSPACE}/{path}:{call.line}"
         known[place] = max(known.get(place, 0), _likely(call, row))
-    return sorted(places, key=lambda place: -known.get(place, 0))
+    return sorted(places, key=lambda place: (-known.get(place, 0), of_package(place)))
 
 
 def known_places(evidence: Evidence) -> list[str]:
@@ -81,16 +96,17 @@ def _likely(call: Call, row: Mapping[str, Any]) -> int:
 
 
 def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
-    """Yield the calls of the sources that the table knows, with their file and their row."""
+    """Yield the calls of the sources that the table knows, with their file and their row; none that did not run."""
+    idle = unreached(evidence)
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None:
+            if row is not None and call.line not in idle.get(path, ()):
                 yield path, call, row
 
 
-def of_sources(evidence: Evidence) -> Iterator[Finding]:
-    """Yield calls whose outcome no seed and no switch decides."""
+def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
+    """Yield calls whose outcome no seed and no switch decides, each with the suspect of experiments; empty for none."""
     found: dict[tuple[str, Use, str], list[str]] = {}
     tight = dict[tuple[str, Use, str], int]()
     alone = len(evidence.sources or {}) == 1
@@ -105,7 +121,9 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         if shown == "culprit" or not (idle or (printed and not str(row["why"]).startswith(_SEEDS))):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
-            if call.name == TIMEOUT and call.seconds is not None:
+            if call.name == TIMEOUT and shown == "proven":
+                tight[key] = _ALONE
+            elif call.name == TIMEOUT and call.seconds is not None:
                 tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
@@ -115,6 +133,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
             rows[name, "", "culprit"] = row
             found[name, "", "culprit"] = [place]
     facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
+    kinds = list[str]()
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
         where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
@@ -133,7 +152,8 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         )
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-    yield from _merged(_best_proven(causes, ranks), names)
+        kinds.append("order" if name == TIMEOUT and shown == "proven" else str(row.get("fixed", "")))
+    yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 
 def _called(name: str, row: Mapping[str, Any]) -> str:
@@ -158,24 +178,28 @@ def _out_of_reach(evidence: Evidence, call: Call) -> bool:
     return call.seconds is not None and (call.seconds <= 0 or (longest is not None and call.seconds > longest))
 
 
-def _best_proven(causes: Sequence[Finding], ranks: Sequence[int]) -> list[Finding]:
+def _best_proven(causes: Sequence[Finding], ranks: Sequence[int], kinds: Sequence[str]) -> list[Finding]:
     """Leave of several calls of what is proven the likeliest as proven, where nothing shows which of them it is.
 
     Args:
         causes: all of them.
         ranks: their weights without experiments; 0 for those that an experiment showed.
+        kinds: their suspects: of each that is proven, one is left.
     """
     proven = [at for at, cause in enumerate(causes) if cause.weight >= PROVEN - 1 and ranks[at]]
-    best = max(proven, key=lambda at: ranks[at], default=None)
+    best = {
+        max((at for at in proven if kinds[at] == kind), key=lambda at: ranks[at])
+        for kind in {kinds[at] for at in proven}
+    }
     return [
         msgspec.structs.replace(cause, weight=BESIDE_PROVEN, what=cause.what.partition("; proven:")[0])
-        if at in proven and at != best
+        if at in proven and at not in best
         else cause
         for at, cause in enumerate(causes)
     ]
 
 
-def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding]:
+def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[Finding, str]]:
     """Yield causes, those on the same lines as one: which of them it is, nobody can tell from the lines."""
     by_place: dict[str, list[int]] = {}
     for number in sorted(range(len(causes)), key=lambda number: -causes[number].weight):
@@ -184,16 +208,18 @@ def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding
         cause = causes[first]
         beside = [names[number] for number in others if names[number] != names[first]]
         what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
-        yield msgspec.structs.replace(cause, what=what)
+        yield msgspec.structs.replace(cause, what=what), kinds[first]
 
 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
     """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
     suspect = row.get("fixed")
+    if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
+        return "proven"
     if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
-        if not evidence.culprits:
+        if not any(each.suspect == suspect for each in evidence.culprits):
             return "refuted" if place in evidence.cleared else "proven"
         return "refuted" if place in evidence.cleared else "beside"
     if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
@@ -222,14 +248,13 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
     loaded = {name.partition(".")[0] for each in evidence.a.processes for name in each.frameworks}
     loaded |= {"tensorflow"} if "keras" in loaded else set()
     strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
+    reached = _reached(evidence)
     for row in evidence.operations:
         elsewhere = row.device == "gpu" and not evidence.a.gpus
         if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
             continue
         sources = {
-            path: text
-            for path, text in (evidence.sources or {}).items()
-            if not row.also or any(part in text for part in row.also)
+            path: text for path, text in reached.items() if not row.also or any(part in text for part in row.also)
         }
         if where := places(row.calls, sources):
             weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
@@ -242,6 +267,17 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
                 where=where,
                 attempt="; or ".join(row.ways[:2]),
             )
+
+
+def _reached(evidence: Evidence) -> dict[str, str]:
+    """Return the sources with lines that did not run left empty."""
+    idle = unreached(evidence)
+    return {
+        path: "\n".join(
+            "" if number in idle.get(path, ()) else line for number, line in enumerate(source.splitlines(), 1)
+        )
+        for path, source in (evidence.sources or {}).items()
+    }
 
 
 def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
@@ -281,6 +317,7 @@ def _row(call: Call) -> Mapping[str, Any] | None:
     for row in _rows():
         name = row["call"]
         named = call.name.startswith(name) if name.endswith(".") or row.get("prefix") else call.name == name
-        if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+        fits = call.given.issuperset(row.get("only", ())) and call.given.isdisjoint(row.get("but", ()))
+        if named and fits and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
             return row
     return None

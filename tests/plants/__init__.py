@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,9 @@ class Plant:
         channel: by which a difference shows; empty: the results are equal.
         cause: regular expression for the first cause's sentence.
         at: a text in the line that is named.
+        also: regular expressions for causes that are proven too, each in its own right.
         needs: framework to mount.
+        files: texts of other files of the project, by path.
     """
 
     name: str
@@ -59,7 +61,9 @@ class Plant:
     channel: str = ""
     cause: str = ""
     at: str = ""
+    also: tuple[str, ...] = ()
     needs: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +109,8 @@ def make_project(root: Path, name: str, modules: Mapping[str, str] | None = None
 
 def judge(plant: Plant, project: Project, *options: str) -> Judged:
     """Verify a plant in a separate project; ``options`` go to ``verify``."""
-    project.write("train.py", plant.script)
+    for path, text in {**plant.files, "train.py": plant.script}.items():
+        project.write(path, text)
     done = project("verify", "--json", *options, "train.py")
     table: dict[str, Any] = done.json if done.out.strip().startswith("{") else {}
     causes = table.get("causes") or [{}]
@@ -114,4 +119,6 @@ def judge(plant: Plant, project: Project, *options: str) -> Judged:
     named = bool(first) and re.search(plant.cause, f"{first} {where}", re.IGNORECASE) is not None
     at = re.fullmatch(r"train\.py:(\d+)", where)
     right = named and (not at or not lines or int(at[1]) in lines)
+    sentences = [str(each.get("what", "")) for each in causes if "proven:" in str(each.get("what", ""))]
+    right = right and all(any(re.search(also, each) for each in sentences) for also in plant.also)
     return Judged(plant=plant, code=done.code, first=first, where=where, right=right, done=done)

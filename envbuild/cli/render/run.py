@@ -65,13 +65,26 @@ def missing_module(record: Record) -> str:
     top = names[0].partition(".")[0]
     if any(file.path.split("/")[0] == top for file in record.modules):
         return ""
-    from envbuild.spec.detect import DISTRIBUTIONS  # a tenth of all imports of a run, most of which end well
-
-    package = DISTRIBUTIONS.get(top, top)
+    package, known = requirement(top)
+    condition = known or "if it is a package"
     return (
-        f"no module named {names[0]} in the image: if it is a package, add it to the spec (requirements: [{package}]), "
+        f"no module named {names[0]} in the image: {condition}, add it to the spec (requirements: [{package}]), "
         "then: envbuild lock"
     )
+
+
+_PARTS = {
+    "pkg_resources": ("setuptools<81", "it is a part of setuptools below 81"),
+    "distutils": ("setuptools", "it is a part of setuptools, and of Python below 3.12"),
+}
+"""Modules that newer versions of what had them lack: what to require, and why."""
+
+
+def requirement(module: str) -> tuple[str, str]:
+    """Return what to require for a module, and why if it is not simply that package."""
+    from envbuild.spec.detect import DISTRIBUTIONS  # a tenth of all imports of a run, most of which end well
+
+    return _PARTS.get(module) or (DISTRIBUTIONS.get(module, module), "")
 
 
 def _first(paths: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
+from envbuild.cli.render.run import requirement
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -116,7 +117,12 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
 def _missing_module(tail: str) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
-    return f"if {found[1]} is a package, add it to requirements in the spec and lock again; else " if found else ""
+    if not found:
+        return ""
+    package, known = requirement(found[1].partition(".")[0])
+    name = package if package in found[1] else f"[{package}]"
+    condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"
+    return f"{condition}, add {'it' if name == package else name} to requirements in the spec and lock again; else "
 
 
 def _doubts(result: Verification) -> Iterator[str]:
@@ -190,7 +196,7 @@ def different(result: Verification) -> str:
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
-        *_because(result.causes),
+        *_because(result.causes, result.at_once),
         *(("note", note) for note in notes),
         *(("files" if not at else "", folder) for at, folder in enumerate(result.kept)),
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
@@ -277,10 +283,11 @@ def _printed(found: TextDifference) -> str:
     return f"{found.path} line {found.line:,}: {before} → {after}"
 
 
-def _because(causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+def _because(causes: Sequence[Finding], at_once: int) -> Iterator[tuple[str, str]]:
     if not causes:
         yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
-        yield "try", "run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml"
+        first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
+        yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
         return
     chief, *others = causes
     yield "likely cause" if chief.weight >= _LIKELY else "possible cause", _cause(chief)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import zip_longest
 
 import msgspec
 
@@ -131,6 +132,21 @@ def compare(one: Content, other: Content) -> Difference:
             reasons.append(OF_WRITING)
         return Difference(same=True, why=" and ".join(reasons) or ONLY_BYTES, left_out=names)
     return Difference(same=False, why=_first(one.entries, other.entries), left_out=names)
+
+
+def first_entries(
+    mine: Sequence[tuple[str, bytes | str]], theirs: Sequence[tuple[str, bytes | str]]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return the entry of each of two files at which they differ first, to be shown; none where one has ended.
+
+    Args:
+        mine, theirs: all that counts, as ``leaves`` returns it.
+    """
+    for one, other in zip_longest(mine, theirs):
+        if one != other:
+            found = [((each[0], _shown(each[1])),) if each is not None else () for each in (one, other)]
+            return found[0], found[1]
+    return (), ()
 
 
 def _first(mine: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str:

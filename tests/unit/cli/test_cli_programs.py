@@ -86,6 +86,8 @@ def test_a_package_that_is_missing() -> None:
     text = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
     assert _missing_module(text) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
     assert _missing_module(f"{text}OSError: gone\n") == ""
+    assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"))
+    assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"))
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:
@@ -116,6 +118,8 @@ def test_cpus_that_cannot_be_meant(
          "(requirements: [pillow]), then: envbuild lock"),
         ("accelerate", (), 1, "no module named accelerate in the image: if it is a package, add it to the spec "
          "(requirements: [accelerate]), then: envbuild lock"),
+        ("pkg_resources", (), 1, "no module named pkg_resources in the image: it is a part of setuptools below 81, "
+         "add it to the spec (requirements: [setuptools<81]), then: envbuild lock"),
         ("nets.deep", ("nets/__init__.py",), 1, ""),
         ("PIL", (), 0, ""),
         (None, (), 1, ""),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 
+from envbuild.lockfile.model import Determinism
 from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
+from envbuild.runs.request import RunRequest
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
 from envbuild.verification.judge import Ran
@@ -86,9 +89,9 @@ class Bench(Laboratory):
         return [*Counter(each.trace for each in runs).values()]
 
     def _runs(
-        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
+        self, count: int, purpose: str, variables: Mapping[str, str], varied: Sequence[Variation] = ()
     ) -> list[Ran]:
-        return [self.run(variables, frozenset([varied] if varied else ())) for _ in range(count)]
+        return [self.run(variables, frozenset(varied)) for _ in range(count)]
 
 
 def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[Asked] = ()) -> Evidence:
@@ -96,7 +99,8 @@ def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[As
     bench = Bench(program, seed, asked)
     sizes = bench.sizes(bench.first)
     first, second = bench.first[0].record, bench.first[-1].record
-    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": sources})
+    lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=2))
+    evidence = Evidence(a=first, b=second, lock=lock, sources={"train.py": sources})
     if len(sizes) == 1:
         return evidence
     return experiment(bench, evidence, luck_of(sizes), VARIED)[0]
@@ -115,7 +119,12 @@ CALLS = "import os, time, random, threading\nos.urandom(1)\ntime.time()\nid(open
 
 def calls_for(suspect: str) -> str:
     """Sources; for a suspect that is tried only if they call for it, such ones."""
-    return CALLS + "import weakref\nweakref.WeakSet()\n" * (suspect in ON_DEMAND)
+    further = {
+        "collection": "import weakref\nweakref.WeakSet()\n",
+        "threads": "from implicit.bpr import BayesianPersonalizedRanking as B\nB()\n",
+    }
+    assert further.keys() == ON_DEMAND
+    return CALLS + further.get(suspect, "")
 
 
 @pytest.mark.parametrize("results", [2, 3, 5])
@@ -317,3 +326,51 @@ def test_a_program_that_gives_another_output_for_the_same_is_named() -> None:
     (cause,) = [each for each in rank_causes(evidence) if "xargs" in each.what]
     assert cause.where == "train.py:2"
     assert cause.weight < PROVEN
+
+
+def test_two_causes_are_both_proven() -> None:
+    """A program that draws without a seed and depends on the host's name has two causes, each in its own right."""
+
+    def program(world: World) -> object:
+        return world.drawn("entropy", 2), "host" in world.varied
+
+    found = concluded(program, 1, CALLS + "import socket\nsocket.gethostname()\n", [line(2)])
+    assert set(found.proven) == {"entropy", "host"}
+    named = [cause for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
+    assert [cause.where for cause in named] == ["train.py:2", "train.py:7"]
+    assert all("the host has the same name" in cause.what and "entropy is fixed" in cause.what for cause in named)
+
+
+def test_what_is_varied_is_no_second_cause_without_an_effect() -> None:
+    """A program whose draws alone make runs differ has one cause."""
+    found = concluded(lambda world: world.drawn("entropy", 2), 1, CALLS, [line(2)])
+    assert found.proven == ("entropy",)
+
+
+def test_two_things_that_were_varied_are_both_proven() -> None:
+    """Runs with nothing varied are equal; the host's name and times of files make them differ, each alone."""
+    found = concluded(lambda world: [*map(world.varied.__contains__, ("host", "times", "0", "1", "2"))], 1)
+    assert set(found.proven) == {"host", "times"}
+
+
+def test_an_order_and_a_draw_are_both_named_as_proven() -> None:
+    """Each of two suspects that have to be fixed together has its line, the likeliest one of each."""
+
+    def program(world: World) -> object:
+        return world.drawn("entropy", 2), world.drawn("order")
+
+    found = concluded(program, 3, CALLS, [line(2)])
+    named = [cause.where for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
+    assert set(named) == {"train.py:2", "train.py:5"}
+
+
+def test_libraries_have_one_thread_in_an_experiment(tmp_path: Path) -> None:
+    """By the locked variables, which the guard lets be, and without the switches that would set the locked number."""
+    lock = make_lock(environment={"OMP_NUM_THREADS": "4", "POLARS_MAX_THREADS": "4", "OMP_DYNAMIC": "FALSE"})
+    request = RunRequest(
+        lock_path=tmp_path / "l", lock=lock, image="t:1", config="ab" * 32, arguments=("train.py",), directory=tmp_path
+    )
+    changed = module.with_one_thread(request)
+    assert changed.own_variables == {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+    assert changed.allow == ("environment.OMP_NUM_THREADS", "environment.POLARS_MAX_THREADS")
+    assert "torch.set_num_threads" in changed.without

@@ -259,3 +259,30 @@ def test_the_hint_works_when_followed(channel: str, tmp_path: Path) -> None:
     assert hints
     (pattern,) = shlex.split(hints[0][1])
     assert verified(tmp_path, program, ignore=(pattern,)).verdict.outcome == "identical"
+
+
+def test_the_place_of_a_difference_far_into_a_file_is_named(tmp_path: Path) -> None:
+    """Only the first entries of a file are kept to be shown: where these are equal, the file is read again."""
+
+    def program(run: Container, number: int) -> int:
+        values = [float(at) for at in range(30_000)]
+        values[29_000] = -number - 0.5
+        (run.project / "table.json").write_text(json.dumps(values))
+        (run.project / "longer.json").write_text(json.dumps(list(range(25_000 + number))))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert "table.json ([29000]: -0.5 → -1.5)" in found.verdict.differs[0]
+    assert "longer.json (" in found.verdict.differs[0]
+
+
+def test_times_in_a_file_are_no_cause_where_something_else_in_it_differs(tmp_path: Path) -> None:
+    """As in notebooks, whose first line that differs is the time at which a cell was run."""
+
+    def program(run: Container, number: int) -> int:
+        table = {"executed": f"2026-11-26T21:4{number}:21.867000Z", "weight": number / 7}
+        (run.project / "done.json").write_text(json.dumps(table, indent=1))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert not [cause.what for cause in found.causes if "holds a time" in cause.what]

@@ -42,7 +42,7 @@ from envbuild.verification.calls import (
 )
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
-from envbuild.verification.evidence import Evidence, Operation
+from envbuild.verification.evidence import Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import Channel, Ran, Verdict, judge, metrics_of
 from envbuild.verification.lines import TextDifference
@@ -175,6 +175,12 @@ def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
     assert (verdict.outcome, verdict.volatile) == ("identical", ("model.keras",))
     shown = render.identical(verdict)[1]
     assert shown == "same content, other bytes: model.keras (the format keeps the time of writing)"
+
+
+def test_a_view_saved_by_pytorch_has_the_right_reason() -> None:
+    """``torch.save(x[:10])`` writes all of the storage: what no tensor shows differs, and no time of writing."""
+    found = judge([ran(output("x.pt", "1", "c" * 64)), ran(output("x.pt", "2", "c" * 64))], 2)
+    assert "bytes that no tensor shows differ" in render.identical(found)[1]
 
 
 def test_event_files_are_compared_by_their_metrics() -> None:
@@ -731,6 +737,49 @@ def test_what_c_code_asks_for_is_not_refuted_by_experiments_that_may_not_reach_i
     assert other.weight < 20 < one.weight
 
 
+def test_a_limit_of_time_is_the_cause_where_one_thing_alone_was_begun() -> None:
+    """What one thread puts into a queue has one order; with two, the queue's order is as likely as before."""
+    source = (
+        "import queue, threading\ninbox = queue.Queue()\nthreading.Thread(target=f).start()\ninbox.get(timeout=0.2)\n"
+    )
+    for begun, first in ((1, "a limit of time"), (2, "queue.Queue()")):
+        found = rank_causes(evidence(sources={"train.py": source}, proven=("order",), begun=begun))
+        assert found[0].what.startswith(first)
+        assert "proven:" in found[0].what
+        assert len([cause for cause in found if cause.weight >= PROVEN - 1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("gensim.models.Word2Vec(s, workers=4)", True),
+        ("gensim.models.Word2Vec(s, workers=1)", False),
+        ("implicit.bpr.BayesianPersonalizedRanking()", True),
+        ("implicit.bpr.BayesianPersonalizedRanking(num_threads=1)", False),
+        ("interpret.glassbox.ExplainableBoostingClassifier(random_state=None)", True),
+        ("interpret.glassbox.ExplainableBoostingClassifier()", False),
+    ],
+)
+def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None:
+    """Rows of the table may ask for constants that a call is given, or exclude them."""
+    source = f"import gensim.models, implicit.bpr, interpret.glassbox\n{call}\n"
+    assert bool(rank_causes(evidence(sources={"train.py": source}))) == named
+
+
+def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
+    """A kernel gives each cell a file of its own; a package that draws takes a seed as a rule."""
+    here = "/tmp/ipykernel_4/144129.py"
+    own = Culprit(suspect="entropy", place=f"{here}:3", call="os.urandom", module="__main__", file=here, line=3)
+    (cause,) = rank_causes(evidence(proven=("entropy",), culprits=(own,)))
+    assert (cause.where, "generator that gets a seed" in cause.attempt) == ("line 3 of a cell", True)
+    file = "/opt/env/lib/python3.11/site-packages/webdataset/filters.py"
+    package = Culprit(
+        suspect="clock", place="/workspace/train.py:8", call="time.time", module="webdataset.filters", file=file, line=9
+    )
+    (cause,) = rank_causes(evidence(proven=("clock",), culprits=(package,)))
+    assert cause.attempt == "look for a seed among the options of webdataset, or report it there"
+
+
 def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itself() -> None:
     """The import system makes a set of the names that it finds: their order is of no consequence."""
     names = ({"call": "importlib._bootstrap._find_and_load", "line": 2}, {"call": "os.scandir", "line": 9})
@@ -833,7 +882,8 @@ def verdict(**changes: Any) -> Verdict:
 def screen(judged: Verdict, first: Divergence | None = None, causes: tuple[Finding, ...] = (), **others: Any) -> str:
     """What people see of runs that differ."""
     runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
-    found = Verification(verdict=judged, runs=runs, at_once=1, divergence=first, causes=causes, **others)
+    table: dict[str, Any] = {"at_once": 1, **others}
+    found = Verification(verdict=judged, runs=runs, divergence=first, causes=causes, **table)
     return render.different(found)
 
 
@@ -895,9 +945,8 @@ def test_the_screen_without_a_cause_reports_it() -> None:
     assert (
         "  likely cause       none found: the records agree, and no known source of chance is in the sources" in shown
     )
-    assert (
-        "  try                run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml" in shown
-    )
+    assert "  try                determinism: {threads: 1} in spec.yaml" in shown
+    assert "  try                run one at a time (--jobs 1), then with determinism: {" in screen(verdict(), at_once=2)
 
 
 def test_a_weak_cause_is_only_possible() -> None:

@@ -1,0 +1,147 @@
+"""Programs that are not Python: what their words and scripts show, and what no experiment can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envbuild.operations.experiments import _of_programs
+from envbuild.record.model import Output
+from envbuild.record.processes import Asked
+from envbuild.verification.causes import rank_causes
+from envbuild.verification.evidence import Culprit, Evidence
+from envbuild.verification.foreign import scripts_named, shell_commands, suspicions
+from envbuild.verification.judge import Ran
+from tests.support.records import process, record
+from tests.support.runtime import make_lock
+
+SCRIPTS = {
+    "sim.R": "x <- rnorm(10)\n",
+    "seeded.R": "set.seed(7)\nx <- rnorm(10)\n",
+    "run.sh": "#!/bin/bash\n# shuf names.txt\nset -e\nRscript sim.R > x.csv\n",
+    "quiet.sh": "cp a b\nsort a > c\n",
+    "dice.sh": "echo $((RANDOM % 6))\n",
+    "sim.c": "int main() { srand(time(NULL)); }",
+}
+
+
+def evidence(source: str, **changes: Any) -> Evidence:
+    """Two runs of a source, of which nothing else is known."""
+    table: dict[str, Any] = {"a": record(), "b": record(), "lock": make_lock(), "scripts": SCRIPTS}
+    return Evidence(sources={"train.py": source}, **{**table, **changes})
+
+
+@pytest.mark.parametrize(
+    ("call", "attempt"),
+    [
+        ('subprocess.run(["Rscript", "sim.R"])', "set.seed(N)"),
+        ('subprocess.run(["bash", "run.sh"])', "set.seed(N)"),
+        ('os.system("bash dice.sh > out.txt")', "RANDOM=N"),
+        ("os.system(\"awk 'BEGIN { srand(); print rand() }' < a > b\")", "srand(N)"),
+        ('subprocess.check_output("cat a | sort -R | head -1", shell=True)', "--random-source"),
+        ('asyncio.create_subprocess_exec("shuf", "-n", "3", name)', "--random-source"),
+        ('subprocess.Popen(["perl", "-ne", "print if rand() < 0.5"])', "srand(N)"),
+        ('command = ["./sim", str(n)]\nsubprocess.run(command)', "srand(N) in C"),
+        ('subprocess.run("x=$(shuf -n 1 a); echo $x", shell=True)', "--random-source"),
+    ],
+)
+def test_a_program_that_draws_without_a_seed_is_named_with_its_remedy(call: str, attempt: str) -> None:
+    """By its command line or by the script that it is given; nothing is called proven."""
+    first = rank_causes(evidence(f"import asyncio, os, subprocess\n{call}\n"))[0]
+    assert "draws random numbers" in first.what
+    assert "does not look inside" in first.what
+    assert "proven" not in first.what
+    assert attempt in first.attempt
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'subprocess.run(["Rscript", "seeded.R"])',
+        'subprocess.run(["bash", "quiet.sh"])',
+        "os.system(\"awk '{ print $1 }' a\")",
+        "os.system(\"awk 'BEGIN { srand(3); print rand() }'\")",
+        'subprocess.run(["shuf", "--random-source=seed.bin", "a"])',
+        'subprocess.run("git rev-parse HEAD", shell=True)',
+        'subprocess.run([sys.executable, "other.py"])',
+        'trainer.run("shuf.sh")',
+        'os.system("echo RANDOM FOREST")',
+        'subprocess.run("RANDOM=3; echo $RANDOM", shell=True, executable="/bin/bash")',
+    ],
+)
+def test_programs_that_repeat_are_not_named(call: str) -> None:
+    """A seed in the script, or nothing that draws, is no cause; neither is a program that reads and copies."""
+    assert list(suspicions(f"import os, subprocess, sys\n{call}\n", SCRIPTS)) == []
+
+
+def test_what_nobody_can_read_comes_with_the_file_that_differs() -> None:
+    """A built program is named last of all, and before other possible causes where its words name the result."""
+    source = "import subprocess, threading\nthreading.Thread()\nsubprocess.run(['./simulate', 'walk.csv'])\n"
+    named = rank_causes(evidence(source, scripts={}))
+    assert [cause.where for cause in named] == ["train.py:2", "train.py:3"]
+    left = [(Output(path="walk.csv", size=2, sha256=sign * 64, change="created"),) for sign in "12"]
+    named = rank_causes(evidence(source, scripts={}, a=record(outputs=left[0]), b=record(outputs=left[1])))
+    assert named[0].where == "train.py:3"
+    assert "walk.csv, which differs" in named[0].what
+
+
+def test_nothing_is_suspected_where_something_is_proven() -> None:
+    """A program that draws is not the cause of runs that are equal with the clock fixed."""
+    named = rank_causes(evidence("import os, time\nos.system('shuf a')\ntime.time()\n", proven=("clock",)))
+    assert [cause.where for cause in named if cause.weight > 30] == ["train.py:3"]
+
+
+def test_a_program_with_the_same_output_in_runs_that_differ_is_cleared() -> None:
+    """Its output is known, and nothing of it differs; that of one that prints nothing says nothing."""
+    source = "import subprocess\nsubprocess.run(['./sim'], capture_output=True)\n"
+    assert rank_causes(evidence(source, scripts={}))
+    assert rank_causes(evidence(source, scripts={}, same_output=("/workspace/train.py:2",))) == ()
+
+
+def test_which_programs_gave_the_same() -> None:
+    """Outputs are compared by their digests; an empty one clears nobody."""
+
+    def ran(values: str) -> Ran:
+        lines = [
+            Asked(
+                suspect="programs",
+                call="p",
+                file="train.py",
+                line=n,
+                place=f"/workspace/train.py:{n}",
+                given="1",
+                values=v,
+            )
+            for n, v in ((1, values), (2, "00ff00ff"), (3, "00000000"))
+        ]
+        return Ran(record=record(processes=(process(asked=tuple(lines)),)))
+
+    differs, same = _of_programs([ran("aa"), ran("bb")])
+    assert ([each.place for each in differs], same) == (["/workspace/train.py:1"], ("/workspace/train.py:2",))
+
+
+def test_a_program_whose_output_differed_has_the_remedy_of_its_language() -> None:
+    """What is known of the program by an experiment, and what is known of its language, is one cause."""
+    source = "import subprocess\nsubprocess.run(['Rscript', 'sim.R'], capture_output=True)\n"
+    programs = (Culprit(suspect="programs", place="/workspace/train.py:2", call="Rscript sim.R"),)
+    (cause,) = rank_causes(evidence(source, programs=programs))
+    assert "another one in each run" in cause.what
+    assert "set.seed" in cause.attempt
+
+
+def test_words_of_a_shell() -> None:
+    """Programs, without assignments, redirections and what starts another one."""
+    found = shell_commands("A=1 nice -n5 ./a x > f 2>&1 && for i in 1; do b \"$i | c\"; done | xargs d\ne 'f; g'")
+    assert [words for words in found if words[0] in "./a b d e"] == [
+        ("./a", "x"),
+        ("b", "$i | c"),
+        ("d",),
+        ("e", "f; g"),
+    ]
+
+
+def test_which_files_are_scripts() -> None:
+    """Paths of the project in command lines, for a shell too; no data and no Python."""
+    source = "import subprocess\nsubprocess.run('Rscript tools/sim.R data.csv | bash -c \"sh x.sh\"', shell=True)\n"
+    assert scripts_named(source) == ["tools/sim.R", "x.sh"]
