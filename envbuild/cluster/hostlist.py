@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 
 from envbuild.cluster.rank import LARGEST_WORLD
+from envbuild.core.patterns import lazy
 
-_ITEM = re.compile(r"(?:[^,\[\]]|\[[0-9,-]+\])+")
-_PART = re.compile(r"\[[^\]]*\]|[^\[]+")
+_ITEM = lazy(r"(?:[^,\[\]]|\[[0-9,-]+\])+")
+_PART = lazy(r"\[[^\]]*\]|[^\[]+")
 _LONGEST = 255
 """Characters of the longest name of a host (POSIX, ``HOST_NAME_MAX``)."""
-_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_COUNT = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
+_RANGE = lazy(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_COUNT = lazy(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 """One process of a distributed job, as its launcher numbers it; a value that records keep."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

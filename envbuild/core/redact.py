@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from envbuild.core.patterns import lazy
+
 MASK = "***"
 
-_SECRET_WORD = re.compile(
+_SECRET_WORD = lazy(
     r"password|passwd|passphrase|pgpass|sshpass|secret|apikey|credential|connection[_-]?string"
     r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd)(?![a-z0-9])|token(?![a-z0-9])"
 )
 """Within a lower-case variable name. Short words must be whole words: HF_TOKEN matches, TOKENIZERS_PARALLELISM not."""
-_SECRET_OPTION = re.compile(
+_SECRET_OPTION = lazy(
     r"--?(?:[\w.-]*[-_.])?"
     r"(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )
 """An option is judged by its last word, also behind a dot: ``--max-tokens``, ``--sort-key`` are none."""
 
-_SECRET_VALUE = re.compile(
+_SECRET_VALUE = lazy(
     r"""
       \bgh[pousr]_\w{20,}            # GitHub
     | \bgithub_pat_\w{20,}
@@ -48,9 +50,9 @@ _SECRET_VALUE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ASSIGNMENT = re.compile(r"""(?<![\w.-])([\w.-]+)["']?[ \t]*[:=]""")
+_ASSIGNMENT = lazy(r"""(?<![\w.-])([\w.-]+)["']?[ \t]*[:=]""")
 """A name that gets a value, in YAML, JSON, TOML and INI. Looked for where a word begins: a long one is read once."""
-_USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_USER_IN_URL = lazy(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:

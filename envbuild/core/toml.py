@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from envbuild.core.fs import read_regular
+from envbuild.core.patterns import lazy
 
-_LINE_TEXTS = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_LINE_TEXTS = lazy(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 """Comments and texts on one line; what else has dots is keys, numbers and times."""
 _COST = 20_000_000
 """Most that keys may cost: the parser takes the square of a key's parts. A lock of 200 packages has some thousands."""

@@ -9,10 +9,12 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from envbuild.core.patterns import lazy
+
 KIND = "nvidia.com/gpu"
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SUFFIXES = (".yaml", ".json")
-_INDEX = re.compile(r"\d+(?::\d+)?")
+_INDEX = lazy(r"\d+(?::\d+)?")
 
 
 def chosen_names(count: int, listed: tuple[str, ...]) -> tuple[str, ...]:

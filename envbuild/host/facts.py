@@ -4,8 +4,6 @@ The same description is locked against (``envbuild lock --host host.toml``), sho
 Absent facts are empty values, never errors. The ``gpu`` table has the shape that ``runtime/guard/gpu.py`` prints.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 FORMAT = 1

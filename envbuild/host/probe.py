@@ -6,23 +6,25 @@ an empty value. Takes well under a second, unless the driver has to wake GPUs th
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.host.facts import Containers, Cpu, GpuFacts, HostFacts
 from envbuild.runtime.guard import driver, gpu_ask, probe
+
+if TYPE_CHECKING:
+    import subprocess
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 """Where engines look for devices described for containers
 (https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md)."""
-_CDI_KIND = re.compile(r"""["']?kind["']?\s*:\s*["']?nvidia\.com/gpu["']?\s*(?:,|}|$)""", re.M)
+_CDI_KIND = lazy(r"""["']?kind["']?\s*:\s*["']?nvidia\.com/gpu["']?\s*(?:,|}|$)""", re.M)
 _LEGACY = ("nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-container-toolkit")
 _ENGINES = ("docker", "podman")
 _FIRST_WITH_CDI = {"docker": 25, "podman": 4}
@@ -74,6 +76,8 @@ def lacks_gpu_driver(root: Path = Path("/")) -> bool:
 
 def gpu_facts() -> GpuFacts:
     """Ask NVML and libcuda, in a separate process, through the nvidia-ml-py that this environment has."""
+    import importlib.util  # what follows is imported where it is used: a run asks for none of it
+
     spec = importlib.util.find_spec("pynvml")
     site = str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
     found = gpu_ask.gpus(site)
@@ -134,6 +138,8 @@ def _specifications(root: Path) -> Iterator[str]:
 
 
 def _on_path(root: Path, name: str) -> bool:
+    import shutil
+
     folders = os.environ.get("PATH", "").split(":") if root == Path("/") else []
     return shutil.which(name, path=":".join([*folders, str(root / "usr/bin"), str(root / "usr/local/bin")])) is not None
 
@@ -164,6 +170,8 @@ def _engine_version(path: Path) -> str | None:
 
 def _version_commands(*, toolkit_only: bool) -> list[tuple[str, str]]:
     """Return the commands to ask, by name and path: NVIDIA's toolkit, and an engine if none listens."""
+    import shutil
+
     engines = [] if toolkit_only else [(name, path) for name in _ENGINES if (path := shutil.which(name))]
     toolkit = [(name, path) for name in ("nvidia-ctk",) if (path := shutil.which(name))]
     return engines[:1] + toolkit
@@ -173,6 +181,8 @@ class _Version:
     """A command that prints its version while other things are done."""
 
     def __init__(self, name: str, path: str) -> None:
+        import subprocess
+
         self.name = name
         try:
             self._process: subprocess.Popen[str] | None = subprocess.Popen(
@@ -189,6 +199,8 @@ class _Version:
 
     def text(self) -> str:
         """Return the first version number that it states; empty if it reports none in time."""
+        import subprocess
+
         if self._process is None:
             return ""
         try:

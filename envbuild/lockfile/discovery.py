@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from envbuild.core.patterns import lazy
 from envbuild.errors import LockError, UsageError
 
 STATE_FOLDER = ".envbuild"
@@ -14,7 +14,7 @@ STATE_FOLDER = ".envbuild"
 
 Prefer = Callable[[Sequence[Path]], Path | None]
 
-_LOCK_NAME = re.compile(r"pylock\.([a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?)\.toml")
+_LOCK_NAME = lazy(r"pylock\.([a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?)\.toml")
 
 
 def locks_in(folder: Path) -> dict[str, Path]:

@@ -4,8 +4,6 @@ A result holds for the hardware it was made on: cuBLAS promises equal bits for t
 of SMs, cuDNN promises none across architectures. Which fields are hard follows from that (docs/reference/gpu.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Final
 

@@ -5,8 +5,6 @@ SHA-256, never by download address. Source of the format: PEP 751,
 https://packaging.python.org/en/latest/specifications/pylock-toml/
 """
 
-from __future__ import annotations
-
 from collections import deque
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +66,7 @@ LIMIT = 4 << 20
 """Most bytes of a lock; 2,500 wheels and 8,000 Debian packages need less, and reading takes 2 s at most."""
 IN_EVERY_IMAGE = "in every image"
 """How the reason of an added package starts that nothing in the spec asks for."""
-_digests: deque[tuple[Lock, str]] = deque(maxlen=8)
+_digests: "deque[tuple[Lock, str]]" = deque(maxlen=8)
 Blake3 = Sha256
 """Of the same length and form."""
 

@@ -8,7 +8,6 @@ what. Where it is absent, or written by another version of envbuild, the spec is
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from envbuild import __version__
 from envbuild.core.digest import sha256_file, sha256_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, folder_below, read_regular
+from envbuild.core.patterns import lazy
 from envbuild.errors import LockError, ResolveError, SpecError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import STATE_FOLDER, locks_in
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from envbuild.spec.model import Spec
     from envbuild.spec.places import Place
 
-_HEAD = re.compile(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")
+_HEAD = lazy(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")
 _MEMORY = "fresh.json"
 _LARGEST_MEMORY = 1 << 16
 _WHEELS = "/*.whl"

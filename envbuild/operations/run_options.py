@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from envbuild.core.patterns import lazy
 from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
 from envbuild.lockfile import layout
@@ -15,18 +16,18 @@ from envbuild.lockfile import layout
 OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENVBUILD_CONTROLS": "--no-controls"}
 """Variables that configure guard and hook for one run, with the option that sets each and puts it into the record."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = lazy(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SMALLEST = 6 << 20
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_TIME = lazy(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 366 * 86400.0
 _MOST_CPUS = 1 << 20
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FIELD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
-_GPU = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9-]+(?:/\d+/\d+)?|\d{1,4}(?::\d{1,4})?")
+_NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
+_FIELD = lazy(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_GPU = lazy(r"(?:GPU|MIG)-[A-Za-z0-9-]+(?:/\d+/\d+)?|\d{1,4}(?::\d{1,4})?")
 _NETWORKS = "list those of the engine: docker network ls"
-_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NETWORK = lazy(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def parse_memory(text: str) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import resource
 import shutil
 import stat
@@ -31,6 +30,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild.core.fs import temporary_folder
+from envbuild.core.patterns import lazy
 from envbuild.record.model import Git
 
 _CHANGED = 1000
@@ -41,7 +41,7 @@ _MEMORY = 1 << 30
 """Most bytes of memory of a process of git, which reads a list of alternates without end if it is /dev/zero."""
 _INDEX = 1 << 30
 """Most bytes of an index, which is copied: a million files take 100 MB, and one of holes can have terabytes."""
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = lazy(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SETTINGS = frozenset(
     f"core.{name}"
     for name in (

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
 
+from envbuild.core.patterns import lazy
+
 Kind = Literal["time", "rate", "memory", "identity"]
 
 
@@ -20,7 +22,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SPLIT = lazy(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime uptime")
 _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
 """Without ``min``, which is more often a minimum."""
@@ -69,12 +71,12 @@ _NAMES = (
 )
 _OF_MODEL = r"predicted|forecast|survival|simulated|arrival|departure|lap|travel|trip"
 """What predicts or simulates times has them as its results."""
-_RESULT = re.compile(rf"(?:^|[^a-z])(?:{_NAMES})\W*$", re.IGNORECASE)
-_BEFORE = re.compile(
+_RESULT = lazy(rf"(?:^|[^a-z])(?:{_NAMES})\W*$", re.IGNORECASE)
+_BEFORE = lazy(
     rf"(?:^|[^a-z])(?:{_NAMES}|(?:{_OF_MODEL})(?:[ _](?:time|duration)s?)?)(?:\W|(?<![a-z])(?:is|was|of)(?![a-z]))*$",
     re.IGNORECASE,
 )
-_PART = re.compile(rf"(?:^|[_/])(?:{_OF_MODEL})_", re.IGNORECASE)
+_PART = lazy(rf"(?:^|[_/])(?:{_OF_MODEL})_", re.IGNORECASE)
 
 
 _BARE = _words("time times duration durations latency seconds secs sec s ms timestamp")
@@ -217,14 +219,14 @@ def names_result(text: str) -> bool:
     return _RESULT.search(text) is not None
 
 
-_CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d|\. ")
-_ASSIGNED = re.compile(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
-_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
-_PARTS_OF_LINES = re.compile(r"[,;|(){}\t]|\. ")
+_CLAUSES = lazy(r"[,;|()\[\]{}\t]|\d|\. ")
+_ASSIGNED = lazy(r"(?:\s*[:=]\s*|\s(?:is|was)\s+)$")
+_WORD = lazy(r"[a-z]+", re.IGNORECASE)
+_PARTS_OF_LINES = lazy(r"[,;|(){}\t]|\. ")
 _SAID = _TIME | _RATES | _MEMORY | _words("ups took takes latency eta remaining left speed rate in after per ram wall")
 """Words of measurements anywhere in a clause."""
 _RESULTS = frozenset(name for name in _NAMES.replace("(?:es)?", "").split("|") if name.isalpha())
-_WORKING = re.compile(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)
+_WORKING = lazy(r"(?:evaluat|comput|calculat|load|scor|measur|sav|read|writ|tim)ing$", re.IGNORECASE)
 
 
 def assigns_result(before: str) -> bool:

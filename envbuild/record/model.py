@@ -3,8 +3,6 @@
 Written as JSON; ``record_schema`` is its published description. Meaning of every field: docs/reference/record.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 

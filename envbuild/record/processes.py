@@ -1,7 +1,5 @@
 """What the Python processes of a run leave for its record, as values; ``process_facts`` puts them together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any
 

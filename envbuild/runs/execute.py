@@ -28,8 +28,9 @@ from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
-from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.record.model import Git, LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.record.processes import ForeignPackage
+from envbuild.record.repositories import may_be_in_repository
 from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.observations import observations
@@ -368,10 +369,8 @@ class _Facts:
             return dict(self._found)
 
     def _look(self, project: Path) -> None:
-        from envbuild.record.git import git_state
-
         try:
-            state = git_state(project)
+            state = _git_state(project)
             with self._turn:
                 if not self._starts.is_set():
                     self._found["git"] = state
@@ -391,6 +390,15 @@ class _Facts:
 
         if request.preload is not None:
             request.preload()
+
+
+def _git_state(project: Path) -> Git | None:
+    """Ask git, unless there plainly is no repository: to import what starts programs takes longer than to look."""
+    if not may_be_in_repository(project):
+        return None
+    from envbuild.record.git import git_state
+
+    return git_state(project)
 
 
 def _problem(error: BaseException) -> str:

@@ -123,11 +123,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     finished: Callable[[int], Mapping[int, int]] | None = None
     recorded: Callable[[Record], None] | None = None
     before: Mapping[str, tuple[int, int, int, int, int]] | None = None
+    _project: Path = Path()
+
+    def __post_init__(self) -> None:
+        """Find the project once: it is asked for 26 times in a run."""
+        msgspec.structs.force_setattr(self, "_project", self.lock_path.resolve().parent)
 
     @property
     def project(self) -> Path:
         """The folder that holds the lock."""
-        return self.lock_path.resolve().parent
+        return self._project
 
     @property
     def mounted(self) -> Path:

@@ -6,18 +6,20 @@ import re
 
 import msgspec
 
+from envbuild.core.patterns import lazy
+
 _MOMENT = (
     r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
     r"|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
     r"|\b1[5-9]\d{8}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b"
 )
-_MOMENTS = re.compile(_MOMENT)
-_TIMES = re.compile(
+_MOMENTS = lazy(_MOMENT)
+_TIMES = lazy(
     rf"{_MOMENT}|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
 )
 _LONG = 48
-_IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
+_IDENTITIES = lazy(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
 
 
 class TextDifference(msgspec.Struct, frozen=True, kw_only=True):

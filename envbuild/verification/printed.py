@@ -21,6 +21,7 @@ from itertools import chain, zip_longest
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.lockfile.layout import HOST_NAME, VARIED_HOST
 from envbuild.record.measurements import (
     NUMBERED,
@@ -72,7 +73,7 @@ _GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
 """Names of files that are looked for in texts."""
-_SHORT_NAME, _HEX = 8, re.compile(r"[0-9a-f]+")
+_SHORT_NAME, _HEX = 8, lazy(r"[0-9a-f]+")
 _REST = 8
 """Characters of a row behind a shorter one that was written over it, from which they count."""
 _ROWS = 64
@@ -87,13 +88,11 @@ _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
 """The same, if it is named with more words."""
-_NAMED_BEHIND = re.compile(
-    r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE
-)
+_NAMED_BEHIND = lazy(r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE)
 """Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
-_HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(VARIED_HOST)}}}(?![\w-])")
+_HOSTS = lazy(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(VARIED_HOST)}}}(?![\w-])")
 _DIGITS = 64
-SHA256 = re.compile(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
+SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
@@ -472,10 +471,10 @@ def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None =
     return _Rule(kind, mark, pattern, parts, moment, parts if told else (), sure)
 
 
-_NAMED_DIGIT = re.compile(r"[1-9]")
-_WITH_DIGIT = re.compile(r"f1|r2", re.IGNORECASE)
+_NAMED_DIGIT = lazy(r"[1-9]")
+_WITH_DIGIT = lazy(r"f1|r2", re.IGNORECASE)
 """Names of results that hold a digit (``record.measurements``)."""
-_LOGGED_BY_CLOCK = re.compile(
+_LOGGED_BY_CLOCK = lazy(
     r"(?:[IWE]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] [\w./]+/)"
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
     r"|shuffle_dataset_op\.cc:\d+\] (?:Filling up shuffle buffer|Shuffle buffer filled)"  # every 10 s
@@ -730,7 +729,7 @@ _OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text ==
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
 _ESTIMATED = re.compile(r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until)(?![a-z])", re.IGNORECASE)
 
-_COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
+_COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")
 _SHAPES, _SHAPE = 4096, 1000
 """How many shapes of lines are known at a time, and their characters at most."""
@@ -755,54 +754,54 @@ def _may_match(line: str) -> tuple[int, ...]:
     return found
 
 
-_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_BINARY = lazy(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """No text that a program prints holds these: such lines are compared as they are."""
-_SPACES = re.compile(r" {2,}")
-_PLOTTED = re.compile(r"(?<! ) {2,}[*#·•+^@=~○●▁▂▃▄▅▆▇█-]+ *[|│┃]?\Z")
+_SPACES = lazy(r" {2,}")
+_PLOTTED = lazy(r"(?<! ) {2,}[*#·•+^@=~○●▁▂▃▄▅▆▇█-]+ *[|│┃]?\Z")
 """The end of a line of a plot: where its marks are is what it says."""
-_ROW = re.compile(
+_ROW = lazy(
     rf"\s*(?P<name>[A-Za-z][A-Za-z_]{{0,99}}_[A-Za-z_]{{1,99}})\s(?P<rest>(?:\s*{_NUMBER})(?:\s+{_NUMBER})+)\s*",
     re.IGNORECASE,
 )
-_CURVE = re.compile(r"wandb:\s+(?P<name>[A-Za-z]\S*)\s(?P<rest>\s*[▁▂▃▄▅▆▇█]+)\s*")
+_CURVE = lazy(r"wandb:\s+(?P<name>[A-Za-z]\S*)\s(?P<rest>\s*[▁▂▃▄▅▆▇█]+)\s*")
 """A metric's history as Weights & Biases draws it at the end of a run."""
-_ELAPSED = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
+_ELAPSED = lazy(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
 """A name of what is counted, up to its number."""
-_DIGIT = re.compile(r"\d|\?|[▁█]")
-_MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
+_DIGIT = lazy(r"\d|\?|[▁█]")
+_MAYBE = lazy(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""
 _KERNEL = "[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 """What a notebook's kernel prints if it is shut down before it waits again (ipykernel's kernelapp.py), in the middle of
 whatever line is there."""
-_TOKENS = re.compile(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.escape(_KERNEL)}")
-_PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
+_TOKENS = lazy(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.escape(_KERNEL)}")
+_PARTIAL = lazy(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
-_STAMP = re.compile(r"\[?(?:\d[\d/.-]*[ T])?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: [AP]M)?\]?(?= )")
+_STAMP = lazy(r"\[?(?:\d[\d/.-]*[ T])?\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: [AP]M)?\]?(?= )")
 """The time in front of a line of a log."""
-_OF_THREAD = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) (?:[\w.]+:\d+\] (\[process=\d+\])?)?")
+_OF_THREAD = lazy(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) (?:[\w.]+:\d+\] (\[process=\d+\])?)?")
 """The prefix of a line of absl's and glog's log, with the thread that logged it, and what Orbax puts before its own."""
-_RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
+_RULER = lazy(r"-{3,}(?:  -{3,}){5,}")
 _TIMED = r"\d+\.\d{3}"
 _REPORTS = (
     # PyTorch's profiler: ``key_averages().table()``
-    (re.compile(r"\s*Name\s+Self CPU %\s+Self CPU\s.*"), re.compile(r"\s*\S.*\s[\d.]+%\s+[\d.]+(?:us|ms|s)\s.*|[- ]+")),
+    (lazy(r"\s*Name\s+Self CPU %\s+Self CPU\s.*"), lazy(r"\s*\S.*\s[\d.]+%\s+[\d.]+(?:us|ms|s)\s.*|[- ]+")),
     # ``pstats``: ``print_stats()``
     (
-        re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
-        re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
+        lazy(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
+        lazy(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
     ),
     # Lightning's ``SimpleProfiler``
     (
-        re.compile(
+        lazy(
             r"\|\s+Action\s+\|\s+Mean duration \(s\)\s+\|\s+Num calls\s+\|\s+Total time \(s\)\s+\|\s+Percentage %\s+\|"
         ),
-        re.compile(r"\|\s+\S[^|]*(?:\|\s+(?:\d[\d.e+-]*|-)\s+){3}\|\s+\d[\d.e+-]*\s*%?\s+\||-{20,}"),
+        lazy(r"\|\s+\S[^|]*(?:\|\s+(?:\d[\d.e+-]*|-)\s+){3}\|\s+\d[\d.e+-]*\s*%?\s+\||-{20,}"),
     ),
     # Megatron-LM's timers
     (
-        re.compile(r"(?:\(min, max\) |max )?times? across ranks \(ms\):"),
-        re.compile(r"\s+[\w-]+ \.{3,}: \(?\d[\d.]*(?:, \d[\d.]*\))?|\s+[\w-]+:|\s+rank +\d+: \d[\d.]*"),
+        lazy(r"(?:\(min, max\) |max )?times? across ranks \(ms\):"),
+        lazy(r"\s+[\w-]+ \.{3,}: \(?\d[\d.]*(?:, \d[\d.]*\))?|\s+[\w-]+:|\s+rank +\d+: \d[\d.]*"),
     ),
 )
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""

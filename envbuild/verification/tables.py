@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of, name_leaves_doubt
 
-_BARS = re.compile(r"[|│┃║]")
+_BARS = lazy(r"[|│┃║]")
 _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
 """Characters of rules, with and without bars."""
-_DASHES = re.compile(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
-_DASH = re.compile(r"-{2,}|={2,}")
-_GAP = re.compile(r" {2,}|\t")
-_NAME = re.compile(r"[A-Za-z][A-Za-z /_().%-]*")
-_MEASURED = re.compile(
+_DASHES = lazy(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
+_DASH = lazy(r"-{2,}|={2,}")
+_GAP = lazy(r" {2,}|\t")
+_NAME = lazy(r"[A-Za-z][A-Za-z /_().%-]*")
+_MEASURED = lazy(
     r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?",
     re.IGNORECASE,
 )
@@ -30,7 +31,7 @@ _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
-_INDEX = re.compile(r"[A-Za-z_]\w*(?: +\.\.\.)?")
+_INDEX = lazy(r"[A-Za-z_]\w*(?: +\.\.\.)?")
 """The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""

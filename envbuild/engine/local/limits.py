@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.errors import EngineError
 
 _PERIOD = 100_000
 """Microseconds in which a program may use its share of processors."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _GROUPS = Path("/proc/self/cgroup")
-_NAME = re.compile(r"envbuild-[0-9]+-[0-9a-f]{8}")
+_NAME = lazy(r"envbuild-[0-9]+-[0-9a-f]{8}")
 PIDS = 32_768
 """Processes and threads of a run, as with Docker."""
 

@@ -6,7 +6,9 @@ Formats: POSIX.1-1988, section 10.1.1; POSIX.1-2001, pax interchange format.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -54,7 +56,7 @@ def entries(headers: bytes) -> Iterator[tuple[Entry, int]]:
 
 def checked_size(head: bytes) -> int:
     """Return the size that a header states; raises ``BuildError`` for one that is damaged."""
-    if sum(head[:148]) + sum(head[156:]) + 8 * 32 != octal(head[148:156]):
+    if _sum(head[:148]) + _sum(head[156:334]) + _sum(head[334:]) + 8 * 32 != octal(head[148:156]):
         raise BuildError("a layer has a header that is damaged")
     size = octal(head[124:136])
     if head[156:157] == PAX and not 0 < size <= _LARGEST_HEADER:
@@ -81,10 +83,13 @@ def entry_of(head: bytes, pax: Mapping[bytes, bytes]) -> Entry:
         size=size,
         mtime=octal(head[136:148]),
         target=os.fsdecode(pax.get(b"linkpath") or _text(head[157:257])),
-        attributes=tuple(
-            (key.decode()[len(_XATTR) :], value) for key, value in pax.items() if key.startswith(_XATTR.encode())
-        ),
+        attributes=_attributes(pax) if pax else (),
     )
+
+
+def _attributes(pax: Mapping[bytes, bytes]) -> tuple[tuple[str, bytes], ...]:
+    """Return the extended attributes among an entry's records."""
+    return tuple((key.decode()[len(_XATTR) :], value) for key, value in pax.items() if key.startswith(_XATTR.encode()))
 
 
 def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -98,6 +103,12 @@ def records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         data = data[int(length) :]
 
 
+def _sum(piece: bytes) -> int:
+    """Add the numbers of 256 bytes at most: the lower half of their Adler-32 less 1, modulo 65521 (RFC 1950, 8.2)."""
+    return (zlib.adler32(piece) & 0xFFFF) - 1
+
+
+@lru_cache(maxsize=1 << 12)  # modes, owners, times and sizes of small files repeat in a layer
 def octal(field: bytes) -> int:
     """Read an octal number as headers have it; raises ``BuildError`` if it is none."""
     digits = _text(field).strip()

@@ -18,7 +18,7 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.progress import Advance
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.python.inflate import Reader
-from envbuild.image.python.wheel import File, Wheel, WheelError, parents, skeleton
+from envbuild.image.python.wheel import File, Wheel, WheelError, folders_above, parents, skeleton
 from envbuild.image.tar.layer import BLOCK, Entry, Layer, LayerWriter
 
 _SMALL = 1 << 20
@@ -86,8 +86,9 @@ class Contents:
 
     def check(self) -> None:
         """Raise ``BuildError`` if one wheel's file is another one's folder."""
-        folders = {folder: name for path, (_, name) in self.files.items() for folder in parents(path)}
-        for path in sorted(self.files.keys() & folders.keys()):
+        both = self.files.keys() & folders_above(self.files)
+        folders = {above: name for path, (_, name) in self.files.items() for above in parents(path)} if both else {}
+        for path in sorted(both):
             raise BuildError(
                 f"/{path} is a file in {self.files[path][1]} and a folder in {folders[path]}",
                 "leave out one of the two packages",
@@ -200,7 +201,7 @@ def add_tree(
     objects: Mapping[str, dict[str, tuple[int, int, str]]] = {},
 ) -> None:
     """Add files, the folders above them and further folders, below ``prefix``, in order; notes ELF ``objects``."""
-    every = {*tree, *folders, *(folder for path in (*tree, *folders) for folder in parents(path))}
+    every = {*tree, *folders, *folders_above((*tree, *folders))}
     for path in sorted(every, key=lambda path: path.encode("utf-8", "surrogateescape")):
         content = tree.get(path)
         if content is None:
@@ -220,7 +221,15 @@ def add_tree(
         else:
             tar, member = content
             entry = Entry(path=prefix + path, kind="file", mode=0o644, size=member.size)
-            writer.add(entry, cast(BinaryIO, tar.extractfile(member)))
+            writer.add(entry, _small(tar, member) or cast(BinaryIO, tar.extractfile(member)))
+
+
+def _small(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """Read a small file of a tar without the stream that ``extractfile`` makes; empty if it is none."""
+    if member.size > _SMALL or member.issparse() or tar.fileobj is None:
+        return b""
+    tar.fileobj.seek(member.offset_data)
+    return tar.fileobj.read(member.size)
 
 
 def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Reader, File], advance: Advance) -> bytes:

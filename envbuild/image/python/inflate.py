@@ -32,6 +32,9 @@ _DAMAGE: tuple[type[Exception], ...] = (ValueError, struct.error, zlib.error, _l
 _HEADER = struct.Struct("<4s22xHH")
 _PACKED = 128 << 10
 """Packed bytes read at a time."""
+_NAMES = 512
+"""Bytes of a member's name and extra field that are read with its header."""
+_HASHES = {"sha256": hashlib.sha256, "sha384": hashlib.sha384, "sha512": hashlib.sha512}
 _CHUNK = 1 << 20
 """Unpacked bytes that come out at a time, at most: memory stays small even for a file of zeros."""
 
@@ -60,7 +63,36 @@ class Reader:
 
     def read(self, file: File) -> bytes:
         """Return a file's whole content; raises ``WheelError`` as ``chunks`` does."""
-        return file.data if file.member is None else b"".join(self.chunks(file))
+        if file.member is None:
+            return file.data
+        found = self._small(file, file.member) if file.member.compress_size <= _PACKED else None
+        return b"".join(self.chunks(file)) if found is None else found
+
+    def _small(self, file: File, member: zipfile.ZipInfo) -> bytes | None:
+        """Return a small member's content, read and unpacked at once; None where something is special or wrong."""
+        algorithm, _, expected = file.digest.partition("=")
+        make = _HASHES.get(algorithm)
+        head = os.pread(self._descriptor, _HEADER.size + _NAMES + member.compress_size, member.header_offset)
+        if make is None or len(head) < _HEADER.size:
+            return None
+        signature, name, extra = _HEADER.unpack_from(head)
+        start = _HEADER.size + name + extra
+        data = head[start : start + member.compress_size]
+        if signature != b"PK\3\4" or len(data) != member.compress_size:
+            return None
+        if member.compress_type == zipfile.ZIP_DEFLATED:
+            inflate = _library.decompressobj(-zlib.MAX_WBITS)
+            try:
+                data = inflate.decompress(data, file.size + 1)
+            except _DAMAGE:
+                return None
+            if not inflate.eof:
+                return None
+        elif member.compress_type != zipfile.ZIP_STORED:
+            return None
+        if len(data) != file.size or record_digest(make(data).digest()) != expected:
+            return None
+        return data
 
     def chunks(self, file: File) -> Iterator[bytes]:
         """Yield a file's content in parts of at most one MiB, and after the last one compare size and digest.

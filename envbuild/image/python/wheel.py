@@ -171,13 +171,18 @@ class Wheel:
     def _read_members(self) -> dict[str, zipfile.ZipInfo]:
         """All members that are files, by name, after checking every name and kind."""
         found: dict[str, zipfile.ZipInfo] = {}
+        plain = set()
         for member in self._zip.infolist():
             name = member.orig_filename
             if member.header_offset < 0:
                 raise self.wrong(name, "the archive places it before its own start")
-            for part in name[: -1 if name.endswith("/") else None].split("/"):
+            path = name[:-1] if name.endswith("/") else name
+            above, _, last = path.rpartition("/")
+            for part in (last,) if above in plain else path.split("/"):
                 if not _PART.fullmatch(part) or part in (".", "..") or part.startswith(".wh."):
                     raise self.wrong(name, "the name is not a plain relative path")
+            if above:
+                plain.add(above)
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise self.wrong(name, "expected a file or a directory, found a link or a device")
@@ -238,8 +243,10 @@ class Wheel:
     def _plan(self) -> list[File]:
         files: dict[str, File] = {}
         wrappers = self._wrappers()
+        left_out = {f"{self._info}/{old}" for old in ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER")}
+        scheme = f"{self._info[: -len('.dist-info')]}.data"
         for name, member in self._members.items():
-            path, script = self._destination(name)
+            path, script = ("", False) if name in left_out else self._destination(name, scheme)
             place, _, base = path.rpartition("/")
             if place == self.site and base.endswith(".pth") and base <= _GUARD:  # whichever of its places it is from
                 raise self.wrong(name, f"it would run before {_GUARD}, the guard's start")
@@ -252,18 +259,13 @@ class Wheel:
         info = f"{self.site}/{self._info}"
         files[f"{info}/INSTALLER"] = _made(f"{info}/INSTALLER", INSTALLER, 0o644)
         files[f"{info}/RECORD"] = self._record(f"{info}/RECORD", files.values())
-        folders = {folder for path in files for folder in parents(path)}
-        for path in sorted(files):
-            if path in folders or path in self._reserved:
-                raise self.wrong(path, "a file cannot be installed here: it is a folder or the environment's own")
+        for path in sorted(files.keys() & (self._reserved | folders_above(files))):
+            raise self.wrong(path, "a file cannot be installed here: it is a folder or the environment's own")
         return [files[path] for path in sorted(files, key=_order)]
 
-    def _destination(self, name: str) -> tuple[str, bool]:
-        """Where a member goes (empty: nowhere) and whether it is a script."""
-        data = f"{self._info[: -len('.dist-info')]}.data"
+    def _destination(self, name: str, data: str) -> tuple[str, bool]:
+        """Where a member goes (empty: nowhere) and whether it is a script; ``data`` is the ``.data`` folder."""
         top, _, rest = name.partition("/")
-        if name in {f"{self._info}/{old}" for old in ("RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER")}:
-            return "", False
         if name.endswith(".pyc") and "/__pycache__/" in f"/{name}":
             return "", False
         if top != data:
@@ -372,6 +374,17 @@ def parents(path: str) -> list[str]:
     """Return the folders above a relative path, outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def folders_above(paths: Iterable[str]) -> set[str]:
+    """Return the folders above relative paths."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def skeleton(python: str, executable: str) -> tuple[list[str], dict[str, str], dict[str, bytes]]:

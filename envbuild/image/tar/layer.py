@@ -12,6 +12,7 @@ directory is a separate entry, since an engine would otherwise make it up with t
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,10 +223,16 @@ def check_path(path: str, where: str = "layer") -> str:
     """
     if not _NAME.fullmatch(path):
         raise BuildError(f"{where}: {path!r}: not a relative path of plain components")
-    for part in path.split("/"):
-        if part in (".", "..") or part.startswith(".wh."):
-            raise BuildError(f"{where}: {path!r}: a component must not be {part!r}")
+    if part := _refused_part(path):
+        raise BuildError(f"{where}: {path!r}: a component must not be {part!r}")
     return path
+
+
+def _refused_part(path: str) -> str:
+    """Return the first component of a path that no layer may hold; empty if there is none."""
+    if path[0] != "." and "/." not in path:
+        return ""
+    return next((part for part in path.split("/") if part in (".", "..") or part.startswith(".wh.")), "")
 
 
 def header(entry: Entry, where: str = "layer") -> bytes:
@@ -273,6 +280,9 @@ def _check_numbers(entry: Entry, where: str) -> None:
 
 def _records(entry: Entry, name: bytes, link: bytes, *, fits: bool) -> dict[bytes, bytes]:
     """PAX records for what does not fit into ustar."""
+    small = entry.uid <= _MAX_OWNER and entry.gid <= _MAX_OWNER and entry.size <= _MAX_SIZE
+    if fits and small and name.isascii() and link.isascii() and len(link) <= 100 and not entry.xattrs:
+        return {}
     records = {b"SCHILY.xattr." + key.encode(): value for key, value in entry.xattrs.items()}
     if not fits or not name.isascii():
         records[b"path"] = name
@@ -331,6 +341,11 @@ def _entry_block(entry: Entry, name: bytes, prefix: bytes, link: bytes) -> bytes
     )
 
 
+def _sum(piece: bytes) -> int:
+    """Add the numbers of 256 bytes at most: the lower half of their Adler-32 less 1, modulo 65521 (RFC 1950, 8.2)."""
+    return (zlib.adler32(piece) & 0xFFFF) - 1
+
+
 def _block(
     name: bytes,
     prefix: bytes,
@@ -355,5 +370,5 @@ def _block(
         prefix.ljust(155, b"\0"),
         bytes(12),
     )
-    checksum = sum(head) + sum(tail) + 8 * 0x20
+    checksum = _sum(head) + _sum(tail[:178]) + _sum(tail[178:]) + 8 * 0x20
     return b"%b%06o\0 %b" % (head, checksum, tail)

@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from envbuild.errors import BuildError
 
@@ -32,6 +32,7 @@ class Sink:
     def __init__(self, output: BinaryIO) -> None:
         self.hash = hashlib.sha256()
         self._output = output
+        self._adopter = output if isinstance(output, Adopter) else None
         self._queue: queue.Queue[bytes | bytearray | tuple[bytes, Path, int, bytes] | None] = queue.Queue(maxsize=4)
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -85,12 +86,11 @@ class Sink:
         write_all(self._output, chunk)
 
     def _take_file(self, head: bytes, path: Path, size: int, tail: bytes) -> None:
-        adopter = cast(object, self._output)
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb", buffering=0) as stream:
-            adopted = isinstance(adopter, Adopter)
-            if isinstance(adopter, Adopter):
-                adopter.adopt(head, str(path))
+            adopted = self._adopter is not None
+            if self._adopter is not None:
+                self._adopter.adopt(head, str(path))
                 self.hash.update(head)
             else:
                 self._take(head)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,22 @@ def test_msgspec_is_loaded_without_typing_extensions() -> None:
     """The marker that keeps ``typing_extensions`` from being imported is gone when msgspec is there."""
     quick.load_msgspec()
     assert sys.modules.get("typing_extensions", True) is not None
+
+
+@pytest.mark.subprocess
+def test_what_stands_in_while_msgspec_is_loaded_is_gone_afterwards() -> None:
+    """``platform`` and ``re.compile`` are Python's own again, and patterns are checked all the same."""
+    code = (
+        "import re, sys; own = re.compile; from envbuild.cli import quick; quick.load_msgspec(); "
+        "assert re.compile is own and 'typing_extensions' not in sys.modules; "
+        "import platform; assert platform.python_version(); "
+        "import msgspec; from envbuild.core.types import Sha256; assert msgspec.convert('a' * 64, Sha256); "
+        "refused = msgspec.ValidationError\n"
+        "try: msgspec.convert('a' * 63, Sha256)\n"
+        "except refused: pass\n"
+        "else: raise SystemExit('not refused')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,7 @@ def test_a_script_named_from_outside_is_found_inside(project: Path) -> None:
 
 def test_git_is_asked_before_the_program_starts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long git takes, what it sees is the project that the program found, and not what that has made of it."""
+    (project / ".git").mkdir()
     before = (project / "train.py").read_text()
 
     def look(folder: Path) -> Git:
@@ -165,6 +166,7 @@ def test_git_is_asked_before_the_program_starts(project: Path, monkeypatch: pyte
 
 def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be what the program has made of the project; the program waits for it no longer than is bearable."""
+    (project / ".git").mkdir()
     started = threading.Event()
 
     def look(folder: Path) -> Git:
