@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from envbuild.difference.text import shown
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
+from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from envbuild.operations.events import Events
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
+    from envbuild.record.printed import Stream
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting, When
@@ -78,12 +80,14 @@ class Refuted:
         groups: runs with equal values, by their place among the runs.
         texts: the first such line of each stream.
         proven: what the values depend on, as in ``Evidence.proven``.
+        why: how that is known, a sentence.
     """
 
     places: Mapping[str, Sequence[str]]
     groups: Sequence[Sequence[int]]
     texts: Sequence[TextDifference]
     proven: Sequence[str]
+    why: str = "what looks like a measurement is a result: it was the same number in all runs of an experiment"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +209,7 @@ class InDoubt:
         doubtful: the places that may be results by their words.
         short: places of such numbers that have few digits, so that experiments show less.
         memory: places of what was left out as memory; no experiments are made of them.
+        orders: streams of several processes whose lines came in another order in each run.
     """
 
     left: _Left
@@ -213,6 +218,7 @@ class InDoubt:
     doubtful: frozenset[Place]
     short: Sequence[Place] = ()
     memory: Sequence[Place] = ()
+    orders: Sequence[Stream] = ()
 
     def phrases(self, measured: frozenset[Place]) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
@@ -270,10 +276,13 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     ]
     memory = [dict(left.memory(at)) for at in range(len(left.runs))]
     changing = [place for place in _common(memory) if _differ([each[place] for each in memory])]
-    if not places and not short and not changing:
+    orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
+    if not places and not short and not changing and not orders:
         return None
     every = [{**of_memory, **few, **exact} for of_memory, few, exact in zip(memory, printed, known, strict=True)]
-    return InDoubt(left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing)
+    return InDoubt(
+        left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing, orders=orders
+    )
 
 
 def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events) -> Decided:
@@ -286,9 +295,13 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         events: receives ``MoreRuns``.
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST or not (doubts.places or doubts.short):
+    if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    if doubts.orders and (found := _by_entropy(laboratory, doubts)) is not None:
+        return Decided(refuted=found)
+    if not doubts.places and not doubts.short:
+        return Decided()
     measured, of_clock = _by_fixed_clock(laboratory, doubts)
     if of_clock:
         return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)
@@ -296,6 +309,61 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
     if not differing:
         return Decided(measured=measured)
     return Decided(refuted=_refute(laboratory, doubts, differing), measured=measured)
+
+
+def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
+    """Whether each run has the same lines of a stream in an order of its own."""
+    printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
+    several = several_processes(*(run.record for run in runs))
+    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed}) == len(
+        runs
+    )
+
+
+def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
+    """Find streams whose lines come in one order once the system's entropy is fixed: that was no luck of processes.
+
+    A ranking that the first process prints has an order too. What is so in four runs, while it was another one in each
+    run before, and still is in two with nothing fixed, depends on what is drawn.
+    """
+    fixed, plain = _Left(session=laboratory.session), _Left(session=laboratory.session)
+    orders = list(doubts.orders)
+    for number in range(_PAIRS):
+        if not _look(laboratory, fixed, "entropy fixed", ("entropy",), number):
+            return None
+        orders = [stream for stream in orders if in_one_order(fixed.runs, stream)]
+        if not orders:
+            return None
+    if not _look(laboratory, plain, "nothing varied", (), 0):
+        return None
+    orders = [stream for stream in orders if not in_one_order(plain.runs, stream)]
+    if not orders:
+        return None
+    texts = [text for stream in orders for text in [_first_moved(doubts.left, stream)] if text is not None]
+    groups = [[at] for at in range(len(doubts.left.runs))]
+    return Refuted(
+        places=dict.fromkeys(orders, ("order of lines",)),
+        groups=groups,
+        texts=texts,
+        proven=("entropy",),
+        why="the order of lines is a result: they come in one order when the system's entropy is fixed",
+    )
+
+
+def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
+    """Return the first line of a stream that is another one in the second run."""
+    project = left.session.plan.request.project
+    before, after = (
+        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in left.runs[:2]
+    )
+    return next(
+        (
+            TextDifference(path=stream, line=one.number, before=one.text, after=other.text)
+            for one, other in zip(before, after, strict=False)
+            if one.masked.text != other.masked.text
+        ),
+        None,
+    )
 
 
 def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[Place], list[Place]]:

@@ -372,11 +372,10 @@ def _no_measurements(session: Session, verdict: Verdict, refuted: Refuted) -> Ve
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     verdict = judge.refuted(verdict, refuted.groups, refuted.places)
     evidence = replace(divergence.known_of(session, verdict, in_place=False), proven=refuted.proven)
-    note = "what looks like a measurement is a result: it was the same number in all runs of an experiment"
     return replace(
         _result(session, verdict),
         causes=rank_causes(evidence),
-        notes=(note,),
+        notes=(refuted.why,),
         printed=tuple(refuted.texts),
         withdrawn=tuple(withdrawn),
     )
