@@ -703,7 +703,7 @@ _TABLE = (
         "time",
         "time elapsed took duration sec latency runtime clock wall",
         rf"(?P<keep>\b(?:[a-z]{{1,40}}[_/]){{0,6}}{_OF_TIME}"
-        rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
+        rf"{_GAP})(?!{_NUMBER}\s*(?:{_COUNTED}|%)){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b(?!:\d\d)",
     ),
     _rule(
         "times",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+from typing import Any
 
 import pytest
 
@@ -235,6 +236,25 @@ def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
     content = read(data, MASKS)
     assert content is not None
     assert content.exact == exact
+
+
+@pytest.mark.parametrize(
+    ("data", "short", "memory"),
+    [
+        (b'{"segments": [{"start_time": 0.5, "end_time": 2}]}', {"segments[0].start_time", "segments[0].end_time"}, ()),
+        (b'{"train_time": 0.5, "throughput": 61}', {"throughput"}, ()),
+        (b'{"age": "30s", "elapsed": "3s"}', {"age"}, ()),
+        (b"* lead II: QT 412 ms\n", {"line 1"}, ()),
+        (b"epoch 3 took 2 s\n", (), ()),
+        (b'{"function": "resize", "memory_mb": 1024, "gpu_mem_mb": 1024, "peak_memory_mb": 3}', (), {"memory_mb"}),
+        (b"recommended memory: 512 MB\npeak memory: 512 MB\n", (), {"line 1"}),
+    ],
+)
+def test_few_digits_and_memory(data: bytes, short: Any, memory: Any) -> None:
+    """What has too few digits to show anything by itself, and memory that need not be the program's."""
+    content = read(data, MASKS)
+    assert content is not None
+    assert (content.short, content.memory) == (frozenset(short), frozenset(memory))
 
 
 def test_plain_numbers_are_kept_for_experiments() -> None:

@@ -384,6 +384,32 @@ def test_a_number_that_no_process_has_is_none() -> None:
     assert MASKS.mask("pid=1007").text == "pid=⟨pid⟩"
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("08:00:05 start", True),  # the run: 08:00:00 to 08:00:20
+        ("13:30:19 start", True),  # in another time zone
+        ("02:15:05 start", True),
+        ("elapsed 0:00:17", True),
+        ("eta 1:12:30", True),
+        ("1:12:30 remaining", True),
+        ("departs 08:05:00", False),
+        ("departs 22:41:00", False),
+        ("took 0:04:00", False),
+        ("on 2026-11-24", True),
+        ("on 2026-11-23", True),
+        ("due 2026-12-09", False),
+        ("due 1796800000", False),
+    ],
+)
+def test_times_that_may_be_of_a_run_that_has_ended(text: str, masked: bool) -> None:
+    """A time of day of it, or as long as a part of it; a date that is not days later. Before its end all may be."""
+    start = datetime(2026, 11, 24, 8, tzinfo=timezone.utc).timestamp()
+    ended = Masks(start).with_files((), dict, 20.0, strict=True)
+    assert (ended.mask(text).text != text) is masked
+    assert Masks(start).mask(text).text != text
+
+
 FRAME = """\
    epoch      loss  epoch_seconds  rows_per_second                         at
 0      0  0.396900         0.0123    406504.065041 2026-11-21 05:16:03.123456
