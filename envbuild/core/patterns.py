@@ -21,7 +21,12 @@ class _Lazy:
     def __init__(self, text: str | bytes, flags: int) -> None:
         self.pattern, self._flags = text, flags
 
+    def __reduce__(self) -> tuple[Any, tuple[str | bytes, int]]:
+        return re.compile, (self.pattern, self._flags)
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         compiled = re.compile(self.pattern, self._flags)
         found = getattr(compiled, name)
         for each in _METHODS:  # the next use finds them here

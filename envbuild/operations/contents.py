@@ -50,12 +50,15 @@ def by_bytes(found: Repeated, output: Output) -> Content | None:
     """
     from envbuild.verification.content import Content
     from envbuild.verification.content.canonical import FILE
-    from envbuild.verification.content.event_files import is_event_file
+    from envbuild.verification.content.event_files import LARGEST_WITHOUT_VERSION, is_event_file, may_be_event_file
 
     if found.files is None or output.sha256 is None:
         return None
     head = read_foreign(found.files / output.path, _HEAD, cut=True)
-    if head is None or (output.size > FILE and is_event_file(head)):
+    if head is None:
+        return None
+    opened = FILE if is_event_file(head) else LARGEST_WITHOUT_VERSION
+    if output.size > opened and may_be_event_file(head):
         return None
     entries = (("", f"{output.size:,} bytes, sha256 {output.sha256[:8]}"),)
     return Content(digest=output.sha256, entries=entries, left_out={}, others=output.sha256, count=1)

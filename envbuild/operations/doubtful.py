@@ -12,9 +12,11 @@ cause.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from envbuild.difference.text import shown
@@ -62,6 +64,8 @@ _PAIRS = 2
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _NEAR = 0.01
+_MOST = 2000
+"""Places of which experiments are made."""
 _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
@@ -131,9 +135,7 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
-        found |= {
-            place: text for place, text in self._metrics(at) if short or any(map(is_exact, text.split())) or " " in text
-        }
+        found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -167,10 +169,10 @@ class _Left:
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
-        """Yield the metrics of a run that are left out by names that results have too, with all of their values."""
+        """Yield the metrics with one value that are left out by names that results have too."""
         for name, points in self.runs[at].record.metrics.items():
-            if name_leaves_doubt(name) and is_measured(name, (value for _, value in points)):
-                yield (_METRICS, name), " ".join(str(value) for _, value in points)
+            if len(points) == 1 and name_leaves_doubt(name) and is_measured(name, [points[0][1]]):
+                yield (_METRICS, name), str(points[0][1])
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
@@ -227,18 +229,22 @@ class InDoubt:
             measured: places of which an experiment showed that they are none.
         """
         lines: set[Place] = set()
+        quoted = Counter[str]()
+        may_be = self.doubtful | {*self.memory}
         for path, name in (*self.places, *self.short, *self.memory):
             line = path, name.partition(",")[0]
-            if (path, name) not in self.doubtful | {*self.memory} or (path, name) in measured or line in lines:
+            if (path, name) not in may_be or (path, name) in measured or line in lines:
                 continue
             if path not in STREAMS:
                 yield f"{path}: {name}"
                 continue
             lines.add(line)
+            quoted[path] += 1
+            if quoted[path] > _QUOTED:
+                continue
             other = next(at for at, each in enumerate(self.known) if each[path, name] != self.known[0][path, name])
             found = self.left.difference(path, name, 0, other)
-            if sum(stream == path for stream, _ in lines) <= _QUOTED:
-                yield f"{_NAMES[path]}, line {found.line}: {' → '.join(shown(*excerpts(found.before, found.after)))}"
+            yield f"{_NAMES[path]}, line {found.line}: {' → '.join(shown(*excerpts(found.before, found.after)))}"
 
     def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
         """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""
@@ -268,12 +274,14 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
     places = [place for place in _common(known) if place in wanted and _differ([each[place] for each in known])]
+    listed = {*places}
     printed = [dict(left.named(at)) for at in range(len(left.runs))]
     short = [
         place
         for place in _common(printed)
-        if place in doubtful and place not in places and _differ([each[place] for each in printed])
+        if place in doubtful and place not in listed and _differ([each[place] for each in printed])
     ]
+    places, short = places[:_MOST], short[:_MOST]
     memory = [dict(left.memory(at)) for at in range(len(left.runs))]
     changing = [place for place in _common(memory) if _differ([each[place] for each in memory])]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
@@ -374,7 +382,8 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
     how much is done in a time.
 
-    Numbers of few digits are measured if the same clock gives the same ones, wherever it begins, and a fast one others.
+    Numbers of few digits are measured if the same clock gives the same ones, wherever it begins, and a fast one gives
+    those that are as much larger, or smaller.
 
     Also return places of numbers that a fixed clock repeats, and that depend on when it begins though they are no date:
     of a generator that the time seeds. How long something takes does not depend on that.
@@ -394,20 +403,24 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         laboratory.observed(1, purpose, clock, look)
         if len(left.runs) != len(clocks) or not clocks or clocks[-1] != clock or not left.runs[-1].ended_well:
             return frozenset(), []
-        places = [place for place in places if _same_elsewhere(left, doubts.left, place[0])]
+        same = {path: _same_elsewhere(left, doubts.left, path) for path in {path for path, _ in places}}
+        places = [place for place in places if same[place[0]]]
         if not places:
             return frozenset(), []
     values = [left.values(at, short=True) for at in range(len(clocks))]
-    short = [place for place in places if place in {*doubts.short} and all(place in each for each in values)]
+    few = {*doubts.short}
+    short = {place for place in places if place in few and all(place in each for each in values)}
     span = _span(doubts.left.runs[0].record)
     kinds = {
         place: _kind([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
         for place in places
-        if place not in short and all(place in each for each in values)
+        if place not in few and all(place in each for each in values)
     }
     measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
     begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
-    follow = [at for at in short if values[0][at] == values[1][at] != values[2][at]]
+    follow = [
+        at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)
+    ]
     if not begun and not follow:
         return measured, []
     laboratory.observed(1, "the clock fixed, again", now, look)
@@ -416,6 +429,17 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     again = left.values(len(clocks) - 1, short=True)
     measured |= {place for place in follow if again.get(place) == values[0][place]}
     return measured, [place for place in begun if again.get(place) == values[0][place]]
+
+
+def _goes_faster(slow: str, fast: str, now: Setting, faster: Setting) -> bool:
+    """Whether two numbers with few digits are as one duration, or one rate, with a slow and with a fast clock."""
+    if slow == fast or not _is_plain(slow) or not _is_plain(fast):
+        return False
+    one, other = (number_of(text.replace(",", "")) for text in (slow, fast))
+    ratio = Fraction(faster.tick, now.tick)
+    duration = abs(other.value / ratio - one.value) <= one.off + other.off / ratio
+    rate = abs(one.value / ratio - other.value) <= other.off + one.off / ratio
+    return duration or rate
 
 
 def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
@@ -471,16 +495,32 @@ def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> 
             return None
     drawn = _Left(session=laboratory.session)
     by_entropy = _look(laboratory, drawn, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
-    short = {*doubts.short}.intersection(differing)
-    if by_entropy or short:
+    few = {*doubts.short}.intersection(differing)
+    if by_entropy or few:
         plain_ran = _look(laboratory, plain, "nothing varied", (), 0)
         still = {*_equal_in(plain, differing)} if plain_ran else {*differing}
-        # Of few digits, what is the same so may be so by chance.
-        differing = [place for place in differing if place not in short or place not in still]
+        varied = _varied(doubts, plain, few) if plain_ran else frozenset[str]()
+        differing = [place for place in differing if place not in few or place[0] in varied]
         by_entropy = by_entropy and bool({*differing} - still)
     if not differing:
         return None
     return _refuted(doubts.left, doubts.known, differing, ("entropy",) if by_entropy else ())
+
+
+def _varied(doubts: InDoubt, plain: _Left, places: Set[Place]) -> frozenset[str]:
+    """Return the streams and files of which nearly every run as it is had other numbers of few digits.
+
+    What rounding alone makes another number now and then may be the same in four runs by chance. All numbers of a file
+    that may be results are looked at together, and all but one of the runs have to differ.
+    """
+    found = set()
+    for path in {path for path, _ in places}:
+        own = [place for place in doubts.short if place[0] == path]
+        runs = [*doubts.known, *(plain.values(at, short=True) for at in range(len(plain.runs)))]
+        seen = {tuple(values.get(place) for place in own) for values in runs}
+        if {*own} <= places and len(seen) >= len(runs) - 1:
+            found.add(path)
+    return frozenset(found)
 
 
 def _of_runs(session: Session, verdict: Verdict) -> _Left:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ _FILE, _ALL = 128 << 20, 256 << 20
 """Bytes of the largest file, and of all files, in which names are looked for: some seconds of a processor."""
 _LISTED = 20_000
 """Files of the project and of its declared inputs."""
+_MOST = 500_000
+"""Names of one file, which take some 50 MB."""
 _HEAD = 4096
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8")
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -90,7 +93,7 @@ class GivenNames:
         if data.startswith(_PICTURES):
             return frozenset()
         self._left -= len(data)
-        found = {*names_in(data)}
+        found = {*islice(names_in(data), _MOST)}
         if data.startswith(_PACKED) or b"\0" in data[:_HEAD]:
             found |= _packed(data)
         return frozenset(found)
@@ -100,7 +103,7 @@ def _packed(data: bytes) -> set[str]:
     """Return the names in a file of a format that is opened, as archives, databases and pickles are."""
     from envbuild.verification.content import all_texts
 
-    return {name for text in all_texts(data) for name in names_in(text)}
+    return {*islice((name for text in all_texts(data) for name in names_in(text)), _MOST)}
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -18,7 +18,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _SHAPES = re.compile(
     rb"(?<![0-9A-Za-z])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
     rb"|(?=[0-9]{0,63}[A-Za-z])(?=[A-Za-z]{0,63}[0-9])[0-9A-Za-z]{8,64}"
-    rb"|[A-Za-z]+(?:[_-][A-Za-z]+)*[_-][0-9]{1,4})(?![0-9A-Za-z])"
+    rb"|(?<![_-])[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){0,5}[_-][0-9]{1,4})(?![0-9A-Za-z])"
 )
 """What may be taken for a drawn name wherever it is: UUIDs, words of digits and letters, words with a number."""
 _BYTES_OF_UUID = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")

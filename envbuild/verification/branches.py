@@ -18,7 +18,7 @@ from envbuild.record.processes import effective
 from envbuild.verification.evidence import Evidence
 
 _PARSED = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args"))
-_EXPOSING = re.compile(r"\b(?:globals|locals|eval|exec|vars)\s*\(|\bfire\b|\bimport_module\b")
+_EXPOSING = re.compile(r"\b(?:globals|locals|eval|exec|vars|getattr)\s*\(|\bfire\b|\bimport_module\b|\bsys\.modules\b")
 """A program with one of these may call functions by names that it does not write."""
 _FROM_OUTSIDE = re.compile(
     r"PATH|HOME|HOST|USER|SHELL|LANG|LC_|TZ|PWD|TMP|TEMP|PYTHON|ENVBUILD|OMP|MKL|BLAS|CUDA|NVIDIA|XLA|TF_|RANK|SIZE|MASTER"
@@ -29,6 +29,8 @@ _SETS = re.compile(
     r"environ\s*(?:\[[^\]\n]*\]\s*\+?=(?!=)|\.(?:update|setdefault|pop|clear)\b|\s*\|?=(?!=))|\bputenv\b|\bload_dotenv\b"
 )
 """How a program sets variables of its own environment."""
+_CALLED_FROM_OUTSIDE = re.compile(r"__|test|setup|teardown|pytest_|main\Z|cli\Z|app\Z|run\Z")
+"""Functions that test runners, entry points and ``python -c`` call."""
 _UNKNOWN = object()
 
 
@@ -53,7 +55,7 @@ def _is_plain(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDe
     """Whether a statement defines a function that runs only if something in the sources mentions it."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    return not node.decorator_list and not node.name.startswith("__")
+    return not node.decorator_list and _CALLED_FROM_OUTSIDE.match(node.name) is None
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -106,7 +108,7 @@ def _facts(evidence: Evidence, path: str, tree: ast.Module, trees: Sequence[ast.
     tables = [{name: each.value for name, each in _given(record).items()} for record in records]
     mine, theirs = (record.environment for record in records)
     return _Facts(
-        names=_constants(tree),
+        names={name: value for name, value in _constants(tree).items() if name not in stored},
         parsed=frozenset(_holding_parsed(tree)),
         parameters={
             name: value

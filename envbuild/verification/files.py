@@ -16,6 +16,9 @@ from envbuild.verification.content.names import common_names, drawn_names, maske
 from envbuild.verification.content.ocdbt import may_be_parts
 from envbuild.verification.printed import Masks
 
+_OTHERS = 64
+"""Numbers behind that of the last process of Python that others may have."""
+
 
 class HasFiles(Protocol):
     """A run and the contents of those of its files that were opened, by path."""
@@ -56,12 +59,13 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
 def _processes(record: Record) -> range:
     """Return the numbers that a run's processes may have, from the first to the last that is known; none if none is.
 
-    Some between them are not known: workers that are ended may leave nothing. Ranks have those of other machines too.
+    Some are not known, also behind the last: workers that are ended may leave nothing, and programs that are not Python
+    never do. Ranks have those of other machines too.
     """
     numbers = [number for each in record.processes for number in (each.pid, each.parent)]
     if record.rank is not None or record.processes_left_out or not all(each.pid for each in record.processes):
         return range(0)
-    return range(min(numbers, default=0), max(numbers, default=-1) + 1)
+    return range(min(numbers), max(numbers) + _OTHERS) if numbers else range(0)
 
 
 def parts_of(contents: Mapping[str, Content]) -> Mapping[str, str]:

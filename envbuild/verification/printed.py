@@ -727,7 +727,12 @@ _TABLE = (
 """In the order in which they are applied."""
 _OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text == _TIME_OF_DAY)
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
-_ESTIMATED = re.compile(r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until)(?![a-z])", re.IGNORECASE)
+_ESTIMATED = re.compile(
+    r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until|finish|cpu|user|sys|workers?|sum|total|cumulative)(?![a-z])"
+    r"|s/(?:step|it)|[‹•<]",
+    re.IGNORECASE,
+)
+"""Beside times that are not over yet, or that several processes took together."""
 
 _COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")

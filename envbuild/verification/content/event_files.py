@@ -18,7 +18,7 @@ _VERSION = b"brain.Event:"
 """In the first record of such a file."""
 _WALL_TIME = b"\x09"
 """The key of the first field of an event."""
-_WITHOUT_VERSION, _FRAME = 8 << 20, 16
+LARGEST_WITHOUT_VERSION, _FRAME = 8 << 20, 16
 """Bytes of the largest file without a version that is looked through, and of a record without its data."""
 _BILLION = 10**9
 """Seconds since 1970, of September 2001."""
@@ -35,7 +35,19 @@ def is_event_file(data: bytes) -> bool:
     if _VERSION in data[12:64]:
         return _has_version(data[12 : 12 + int.from_bytes(data[:8], "little")])
     head = data[12:13] == _WALL_TIME and crc32c(data[:8]) == int.from_bytes(data[8:12], "little")
-    return head and len(data) <= _WITHOUT_VERSION and _are_events(data)
+    return head and len(data) <= LARGEST_WITHOUT_VERSION and _are_events(data)
+
+
+def may_be_event_file(head: bytes) -> bool:
+    """Whether a file begins as an event file does, however large it is; ``head``: some of its first bytes."""
+    if is_event_file(head):
+        return True
+    size = int.from_bytes(head[:8], "little")
+    known = crc32c(head[:8]) == int.from_bytes(head[8:12], "little") and 12 + size <= len(head)
+    try:
+        return known and head[12:13] == _WALL_TIME and _is_event(head[12 : 12 + size])
+    except (ValueError, IndexError, struct.error):
+        return False
 
 
 def _has_version(event: bytes) -> bool:

@@ -26,13 +26,14 @@ _COUNTED = re.compile(
 )
 _BY_CHANCE = re.compile(
     r"(?i:(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,8}(?:-[0-9a-f]{4,12}){3,4})"  # CatBoost's have three dashes
-    r"|(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,64}|(?=\D*\d+[a-z])[0-9a-z]{8}|[0-9a-f]{5}_\d+"
+    r"|(?:[a-z]{1,20}[-_])?(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,64}"
+    r"|(?=\D*\d)(?![a-z]+\d+\Z)[0-9a-z]{8}(?<!\d{8})|[0-9a-f]{5}_\d+"
 )
 """Identities as UUIDs, digests, Weights & Biases and Ray have them."""
 _PARTS = re.compile(r"[0-9A-Za-z]{8,64}")
-_CHANGES = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
-_DRAWN_CHANGES = 3
-"""Changes between letters and digits in a word that was drawn; accession numbers (``SRR7000012``) have one."""
+_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_DRAWN_PIECES = 4
+"""Words, capitals and numbers in a part that was drawn; accession numbers (``SRR7000012``) have two."""
 _OF_HOSTS = ("host", "name")
 _OF_RAY = re.compile(r"[0-9a-f]{5}_(\d{5})")
 """What was drawn for the program, and the number of the trial."""
@@ -170,7 +171,10 @@ def _is_by_chance(value: str) -> bool:
     """Whether an identity looks drawn: hexadecimal digits, or letters and digits in no order."""
     if _BY_CHANCE.fullmatch(value) is not None:
         return True
-    return any(len(_CHANGES.findall(part)) >= _DRAWN_CHANGES for part in _PARTS.findall(value))
+    return any(
+        len(_PIECES.findall(part)) >= _DRAWN_PIECES and re.search("[0-9]", part) is not None
+        for part in _PARTS.findall(value)
+    )
 
 
 def _is_token(value: str) -> bool:
