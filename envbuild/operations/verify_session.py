@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -82,8 +82,25 @@ class Session:
                 content = by_bytes(found, outputs[at][path])
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
+        for table in (file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)):
+            for name, places in table.in_other_bytes():
+                files = ((at, table.output(table.runs[at], name)) for at in places)
+                self._open_as_others((at, output.path) for at, output in files if output is not None)
         for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):
             self.ran[number] = changed
+
+    def _open_as_others(self, wanted: Iterable[tuple[int, str]]) -> None:
+        """Give files that were not opened, or whose copy is gone, the content of one of the same bytes."""
+        runs = self.runs
+        digests = [{each.path: each.sha256 for each in (*run.record.outputs, *run.record.outside)} for run in runs]
+        known = {
+            digests[at].get(path): content for at, run in enumerate(runs) for path, content in run.contents.items()
+        }
+        for at, path in wanted:
+            run = self.ran[sorted(self.ran)[at]]
+            content = known.get(digests[at].get(path))
+            if path not in run.contents and content is not None:
+                self.ran[sorted(self.ran)[at]] = replace(run, contents={**run.contents, path: content})
 
     @property
     def given(self) -> frozenset[str]:

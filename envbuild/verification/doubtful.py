@@ -31,6 +31,7 @@ _NUMBER = re.compile(
 )
 _PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _ONLY_DAY = re.compile(_DAY)
+_OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
 _OF_TIMES = frozenset((
     "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
     "date", "datetime", "timestamp", "utc", "created", "changed", "modified", "saved", "updated", "generated",
@@ -108,7 +109,7 @@ class Number(NamedTuple):
 
 
 def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
-    """Yield the numbers, dates and times of day of a text; no seconds since 1970 that are a moment of the run.
+    """Yield the numbers, dates and times of day of a text; no seconds since 1970, or times of day, that are of the run.
 
     Args:
         text: one line.
@@ -116,9 +117,17 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
     """
     for found in _NUMBER.finditer(text):
         number = Number(found[0], text[: found.start()], text[found.end() :])
+        if _OF_DAY.fullmatch(found[0]) is not None and masks.is_during_day(_seconds(found[0])):
+            continue
         moment = moment_of(float(found[0].replace(",", ""))) if number.is_plain else 0.0
         if not masks.is_during(moment):
             yield number._replace(moment=True) if masks.is_moment(moment) else number
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds since midnight of a time of day."""
+    hours, minutes, seconds = text.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
 def by_midnight(one: str, other: str) -> bool:

@@ -228,6 +228,11 @@ class Masks:
         passed = (seconds - self._start + _NEAR) % _QUARTER
         return not self._strict or passed <= took + 2 * _NEAR or seconds <= took + _NEAR
 
+    def is_during_day(self, seconds: float) -> bool:
+        """Whether a time of day is one of a run that was so short that no result happens to be one."""
+        took = self._end - self._start + 2 * _NEAR
+        return self._strict and took <= _QUARTER / 10 and (seconds - self._start + _NEAR) % _QUARTER <= took
+
     def is_during(self, seconds: float) -> bool:
         """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
         return self._start - _ROUNDED <= seconds <= self._end + _ROUNDED

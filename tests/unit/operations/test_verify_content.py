@@ -286,3 +286,20 @@ def test_times_in_a_file_are_no_cause_where_something_else_in_it_differs(tmp_pat
 
     found = verified(tmp_path, program)
     assert not [cause.what for cause in found.causes if "holds a time" in cause.what]
+
+
+@pytest.mark.parametrize("written", ["aab", "aba", "abb"])
+def test_each_run_has_the_content_of_its_files(written: str, tmp_path: Path) -> None:
+    """Also if another one wrote the same bytes, so that no copy of its own is there any more."""
+
+    def program(run: Container, number: int) -> int:
+        (run.project / "tour.json").write_text(
+            json.dumps({"total_time": {"a": 41.123456, "b": 87.654321}[written[number]]})
+        )
+        return 0
+
+    found = verified(tmp_path, program, count=3)
+    assert found.verdict.outcome == "identical"
+    assert [each.contents["tour.json"].numbers for each in found.runs] == [
+        {"total_time": {"a": "41.123456", "b": "87.654321"}[each]} for each in written
+    ]
