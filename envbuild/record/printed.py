@@ -70,8 +70,13 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def measured_in(printed: Mapping[Stream, Printed] | None) -> str:
-    """Name the kinds of measurements, and names, that were masked in what a run printed; empty if there are none."""
-    kinds = {kind for each in (printed or {}).values() for kind in each.masked}
+    """Name the kinds of measurements, and drawn names, that were masked in what a run printed; empty if there are none.
+
+    Numbers of threads in logs and the like are no such names.
+    """
+    streams = [*(printed or {}).values()]
+    kinds = {kind for each in streams for kind in each.masked if kind != "names"}
+    kinds |= {"names"} if any(each.names for each in streams) else set()
     return ", ".join(kind for kind in ("times", "rates", "memory", "names") if kind in kinds)
 
 
