@@ -224,7 +224,8 @@ ALLOWED = verdict(
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000"),
         ({"same_bits_as": "01JC" + "0" * 22, "printed": {"stdout": Printed(lines=2, masked={"times": 1, "names": 1})}},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000, printed times masked"),
-        ({"same_bits_as": "01JC" + "0" * 22, "printed": {"stdout": Printed(lines=1, names=("ab" * 6,), masked={"names": 1})}},
+        ({"same_bits_as": "01JC" + "0" * 22,
+          "printed": {"stdout": Printed(lines=1, names=("ab" * 6,), masked={"names": 1})}},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000, printed names masked"),
         ({"same_bits_as": "01JC" + "0" * 22, "not_compared": ("printed lines (one run was on a terminal)",)},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same files as run 01JC000000 · "
