@@ -690,6 +690,12 @@ _TABLE = (
         "function",
         r"(?P<keep>^\s*)\d+ function calls(?: \(\d+ primitive calls\))?(?= in \d+\.\d+ seconds\s*$)",
     ),
+    _rule(
+        "times",
+        "calls",
+        "list reduced from",
+        r"(?P<keep>^\s*List reduced from )\d+(?= to \d+ due to restriction <)",
+    ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", _TIME_OF_DAY),

@@ -97,6 +97,11 @@ MASKED = [
     ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
     ("rates", "450 tokens per second", "451 tokens per second"),
     ("rates", "SPS: 1234", "SPS: 1301"),
+    (
+        "times",
+        "   List reduced from 357 to 10 due to restriction <10>",
+        "   List reduced from 349 to 10 due to restriction <10>",
+    ),
     ("rates", "fps 60.1", "fps 59.8"),
     ("rates", "2.31s/it", "2.29s/it"),
     ("rates", "77.8 ms/trial", "102.6 ms/trial"),
