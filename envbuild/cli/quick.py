@@ -103,7 +103,7 @@ def load_msgspec() -> None:
 
 
 class _NoPlatform(ModuleType):
-    """Stands in for ``platform`` while ``uuid`` is imported."""
+    """Replaces ``platform`` while ``uuid`` is imported."""
 
     @staticmethod
     def system() -> str:

@@ -13,7 +13,7 @@ _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "
 
 
 class _Lazy:
-    """Stands in for a ``re.Pattern``: its attributes are there, and it is none for ``isinstance`` and ``re.sub``.
+    """Has the attributes of a ``re.Pattern``; ``isinstance`` and functions such as ``re.sub`` do not take it for one.
 
     Two threads that use it first at once both compile it, to the same end.
     """

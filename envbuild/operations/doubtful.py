@@ -6,7 +6,9 @@ days later in the second one and goes faster in the third: a number in a printed
 measured. If some do not, it runs with all fixed but the clock: the system's entropy, addresses, the order of tasks.
 What a clock measures is another number in each of them; one that differed before, has four digits or more and is the
 same in all is a result, and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the
-cause.
+cause. Numbers of fewer digits are judged together, those of one stream or file: they are results if all of them repeat
+so, while of the runs as they are all but one differ. The order of lines of several processes is a result if the entropy
+decides it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -65,7 +67,7 @@ _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _NEAR = 0.01
 _MOST = 2000
-"""Places of which experiments are made."""
+"""Places of many digits, and of few, of which experiments are made."""
 _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
@@ -281,7 +283,6 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
         for place in _common(printed)
         if place in doubtful and place not in listed and _differ([each[place] for each in printed])
     ]
-    places, short = places[:_MOST], short[:_MOST]
     memory = [dict(left.memory(at)) for at in range(len(left.runs))]
     changing = [place for place in _common(memory) if _differ([each[place] for each in memory])]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
@@ -310,6 +311,8 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         return Decided(refuted=found)
     if not doubts.places and not doubts.short:
         return Decided()
+    # What is behind so many stays undecided, and is quoted.
+    doubts = replace(doubts, places=doubts.places[:_MOST], short=doubts.short[:_MOST])
     measured, of_clock = _by_fixed_clock(laboratory, doubts)
     if of_clock:
         return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)

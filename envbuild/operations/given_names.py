@@ -64,8 +64,8 @@ class GivenNames:
     def _given(self, record: Record) -> Iterator[tuple[str, Path]]:
         """Yield the digest and the place of each file that a run is known to have read, then of the others it had.
 
-        What it wrote is not among them. Libraries open files that nobody notes, so that all of the project counts as
-        read; where no digest is known the place stands for it.
+        Files that it wrote are left out. Libraries open files that nobody notes, so that the whole project counts as
+        read; a file without a known digest is named by its path.
         """
         written = {each.path for each in record.outputs}
         files = [*record.reads, *record.modules, *record.configs]

@@ -743,7 +743,7 @@ _ESTIMATED = re.compile(
     r"|s/(?:step|it)|[‹•<]",
     re.IGNORECASE,
 )
-"""Beside times that are not over yet, or that several processes took together."""
+"""Next to times that are estimated, or that several processes took together."""
 
 _COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 _ZEROS = str.maketrans("123456789", "000000000")
