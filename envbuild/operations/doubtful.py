@@ -13,6 +13,7 @@ decides it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -65,6 +66,7 @@ _PAIRS = 2
 
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
+_PLAIN = re.compile(r"\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|\.\d+", re.IGNORECASE)
 _NEAR = 0.01
 _MOST = 2000
 """Places of many digits, and of few, of which experiments are made."""
@@ -458,7 +460,7 @@ def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
 
 def _is_plain(text: str) -> bool:
     """Whether a value is one number; of other values in files digests are known."""
-    return text.replace(",", "").replace(".", "", 1).isdecimal()
+    return _PLAIN.fullmatch(text.replace(",", "")) is not None
 
 
 def _kind(values: Sequence[tuple[When, str]]) -> str:
@@ -466,7 +468,7 @@ def _kind(values: Sequence[tuple[When, str]]) -> str:
     if not all(_is_plain(text) for _, text in values):
         return "text"
     numbers = [text.replace(",", "") for _, text in values]
-    exact = max(len(text.replace(".", "").lstrip("0")) for text in numbers) >= _FULL
+    exact = max(len(text.lower().partition("e")[0].replace(".", "").lstrip("0")) for text in numbers) >= _FULL
     clocks = (when for when, _ in values)
     return kind_of_numbers([(at, number_of(text, exact=exact)) for at, text in zip(clocks, numbers, strict=True)]) or ""
 

@@ -19,6 +19,7 @@ MEASURED = frozenset(("times", "rates"))
 """What is masked in lines of which experiments are made."""
 _DIGITS = 4
 """Significant digits from which on two measured times are hardly ever the same number."""
+_TINY = re.compile(r"0?\.0000|[\d.]+e-(?:0?[5-9]|[1-9]\d)", re.IGNORECASE)
 _DAY = r"20\d\d-\d\d-\d\d"
 _OTHER_DAY = (
     r"\d{1,2}/\d{1,2}/20\d\d|20\d\d/\d\d/\d\d|\d{1,2}\.\d{1,2}\.20\d\d"
@@ -141,7 +142,12 @@ def by_midnight(one: str, other: str) -> bool:
 
 
 def is_exact(number: str) -> bool:
-    """Whether a number has so many significant digits that two measurements hardly ever give it."""
+    """Whether a number has so many significant digits that two measurements hardly ever give it.
+
+    One below a ten-thousandth has few, whatever is written: clocks count in steps of some nanoseconds.
+    """
+    if _TINY.match(number) is not None:
+        return False
     digits = re.sub(r"(?i)(?<=\d)e.*|[^\d]", "", number).lstrip("0")
     return len(digits) >= _DIGITS
 

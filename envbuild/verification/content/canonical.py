@@ -32,8 +32,8 @@ _SHOWN = 20_000
 _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
-_NUMBERS = re.compile(r"[\d.]+")
-_PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?")
+_NUMBERS = re.compile(r"[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
+_PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?", re.IGNORECASE)
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
 _DATA = re.compile(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
@@ -296,7 +296,8 @@ class Canonical:
         numbers = _NUMBERS.findall(data[:_READ].decode("ascii", "replace"))
         if any(map(is_exact, numbers)):
             return True
-        self._digits[name] += sum(len(number.replace(".", "").lstrip("0")) for number in numbers)
+        written = (number.lower().partition("e")[0] for number in numbers)
+        self._digits[name] += sum(len(number.replace(".", "").lstrip("0")) for number in written)
         return self._digits[name] >= _DIGITS
 
     def time_of_writing(self, value: bytes | str) -> None:

@@ -126,7 +126,18 @@ def test_a_column_says_what_its_numbers_are(line: str, doubtful: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "exact"), [("0.0203", False), ("0.02031", True), ("1,234", True), ("12", False), ("1.5e-10", False)]
+    ("number", "exact"),
+    [
+        ("0.0203", False),
+        ("0.02031", True),
+        ("1,234", True),
+        ("12", False),
+        ("1.5e-10", False),
+        ("4.090040779933333e-07", False),
+        ("0.000061234567", False),
+        ("0.00061234567", True),
+        ("4.0900407e-03", True),
+    ],
 )
 def test_digits(number: str, exact: bool) -> None:
     """Four significant digits are hardly ever the same in two measurements."""
