@@ -5,8 +5,9 @@ waits for others would never end; threads and processes that end with the progra
 project's own. One that waits for a queue is waited for no longer. Of several threads or processes that take from one
 queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that come as they
 are completed come in the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``,
-``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``. Threads and
-processes of the standard library's own pools are left alone, as is what packages in C++ begin.
+``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``,
+``ray.wait``. Threads and processes of the standard library's own pools are left alone, as is what packages in C++
+begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """
@@ -317,6 +318,21 @@ def pools(module: Any) -> None:
         return result
 
     pool.__init__, pool.apply_async = begun, applied
+
+
+def ray(module: Any) -> None:
+    """Have ``ray.wait`` without a time limit give the first ones that it was asked for; ``module`` has it."""
+    wait = module.wait
+
+    def waited(ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, **options: Any) -> Any:
+        if timeout is not None or not isinstance(ray_waitables, list):
+            return wait(ray_waitables, num_returns=num_returns, timeout=timeout, **options)
+        _noted("ray.wait", sys._getframe(1))
+        first = ray_waitables[:num_returns]
+        wait(first, num_returns=num_returns, **options)
+        return first, ray_waitables[num_returns:]
+
+    module.wait = waited
 
 
 def _asyncio() -> None:

@@ -17,7 +17,7 @@ so that streams differ between processes and repeat between runs. Paths:
   arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
   whose masked arguments are equal, at the same time, are not distinguished reliably;
 - ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
-- ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py).
+- ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py); ``ray task ID``, ``task 2/actor``: of Ray.
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
 that a seed which the script set by itself still decides its children's numbers.
@@ -39,7 +39,7 @@ _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 _VOLATILE = (
     r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",  # a UUID
     r"(?<!\d)\d{4}[-_.]\d\d[-_.]\d\d(?!\d)",  # a date
-    r"(?<!\d)\d\d[-:_.]\d\d[-:_.]\d\d(?!\d)",  # a time
+    r"(?<!\d)\d\d[-:_.]\d\d[-:_.]\d\d(?:[._]\d{3,9})?(?!\d)",  # a time, of Ray's sessions with microseconds
     r"(?<!\d)\d{8}[-_T]\d{4,6}(?!\d)",  # both without separators
     r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}\b|\d{8,}",
     r"tmp[a-z0-9_]{8}(?![a-z0-9_])",

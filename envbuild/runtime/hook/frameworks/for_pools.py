@@ -35,8 +35,8 @@ def set_up_pool(module: Any, process: Process) -> None:
             return tasks
         return _numbered(tasks, Call(process), func)
 
-    _replace(module.Pool, "apply_async", apply_async, apply_async_numbered)
-    _replace(module.Pool, "_guarded_task_generation", generate, generate_numbered)
+    replace(module.Pool, "apply_async", apply_async, apply_async_numbered)
+    replace(module.Pool, "_guarded_task_generation", generate, generate_numbered)
 
 
 def set_up_executor(module: Any, process: Process) -> None:
@@ -48,7 +48,7 @@ def set_up_executor(module: Any, process: Process) -> None:
             fn = Task(fn, Call(process))
         return submit(self, fn, *arguments, **options)
 
-    _replace(module.ProcessPoolExecutor, "submit", submit, submit_numbered)
+    replace(module.ProcessPoolExecutor, "submit", submit, submit_numbered)
 
 
 def set_up_joblib(module: Any, process: Process) -> None:
@@ -63,7 +63,7 @@ def set_up_joblib(module: Any, process: Process) -> None:
             self.return_ordered = True
         return call(self, iterable)
 
-    _replace(module.Parallel, "__call__", call, call_numbered)
+    replace(module.Parallel, "__call__", call, call_numbered)
 
 
 def _numbered(tasks: Any, call: Call, func: Any) -> Any:
@@ -76,7 +76,8 @@ def _of_joblib(function: Any) -> bool:
     return type(function).__module__.partition(".")[0] == "joblib"
 
 
-def _replace(owner: Any, name: str, original: Any, new: Any) -> None:
+def replace(owner: Any, name: str, original: Any, new: Any) -> None:
+    """Put a function in another one's place, under its name."""
     new.__wrapped__, new.__name__, new.__qualname__ = original, name, original.__qualname__
     new.__module__, new.__doc__ = original.__module__, original.__doc__
     setattr(owner, name, new)
