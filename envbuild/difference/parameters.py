@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+import msgspec
 
 from envbuild.core.redact import MASK
 from envbuild.core.text import plain
 from envbuild.difference.finding import NOWHERE, Finding, Section, changed
 from envbuild.difference.text import shown
 from envbuild.record.model import Record
-from envbuild.record.processes import Parameter, effective
+from envbuild.record.processes import Parameter, ParameterSet, effective
+from envbuild.runtime.hook.lineage import mask
 
 _WEIGHT = 90
 _SOURCES = {"command line": "argument"}
@@ -21,7 +25,8 @@ def parameters(a: Record, b: Record) -> Section:
     if not (a.parameters and b.parameters):
         found = tuple(_one_sided(a, b))
         return Section("parameters", found, compared=False, unknown=() if found else _not_recorded(a, b))
-    mine, theirs = effective(a.parameters), effective(b.parameters)
+    own = {PurePosixPath(each.path).name for each in (*a.modules, *b.modules)}
+    mine, theirs = (effective(_of_project(record.parameters, own)) for record in (a, b))
     findings = tuple(_values(mine, theirs))
     masked = tuple(
         f"{plain(name)}, which is masked"
@@ -58,6 +63,31 @@ def _values(mine: dict[str, Parameter], theirs: dict[str, Parameter]) -> Iterato
             before, after = shown(_written(one), _written(other))
             weight = _WEIGHT
         yield changed("parameters", plain(name), _with(before, one), _with(after, other), weight)
+
+
+def _of_project(sets: Iterable[ParameterSet], own: set[str]) -> Iterator[ParameterSet]:
+    """Yield what parsers gave, that of programs of packages without ports, times and identities.
+
+    A package that starts processes of its own, as Ray does, tells them where they meet: such values are others in each
+    run and change nothing. Those of a program of the project may be a seed.
+
+    Args:
+        own: names of the project's modules.
+    """
+    for each in sets:
+        if each.process and each.program.split(" ")[0] not in own:
+            values = {
+                name: msgspec.structs.replace(one, value=_lasting(one.value)) for name, one in each.values.items()
+            }
+            each = msgspec.structs.replace(each, values=values)
+        yield each
+
+
+def _lasting(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return value
+    masked = mask(str(value))
+    return value if masked == str(value) else masked
 
 
 def _written(parameter: Parameter | None) -> object:

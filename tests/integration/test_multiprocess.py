@@ -354,6 +354,53 @@ print(json.dumps({"devices": len(x.sharding.device_set), "w": hashlib.sha256(np.
     assert plain != again
 
 
+# Ray's workers are there before the first task, and which of them takes one is a race.
+# An actor's identity has the time in it.
+RAY = """
+import json, logging, random, sys, time
+import numpy as np, ray
+ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+@ray.remote
+def draw(number):
+    time.sleep(random.SystemRandom().random() / 20)
+    inner = ray.get(nested.remote()) if number < 2 else 0.0
+    return number, random.random(), np.random.random(), np.random.default_rng().random(), inner
+@ray.remote(num_cpus=0)
+def nested():
+    return random.random()
+@ray.remote(num_cpus=0.1)
+class Walker:
+    def __init__(self):
+        self.place = np.random.random()
+    def step(self):
+        self.place += random.random()
+        return self.place
+walkers = [Walker.remote() for _ in range(2)]
+steps = [ray.get([walker.step.remote() for walker in walkers]) for _ in range(3)]
+left, done = [draw.remote(number) for number in range(8)], []
+while left:
+    ready, left = ray.wait(left)
+    done += ray.get(ready)
+print(json.dumps({"steps": steps, "draws": sorted(done), "order": [task[0] for task in done]}))
+"""
+
+
+def test_ray(make: Maker, tmp_path: Path) -> None:
+    """Ray's tasks and actors keep their numbers, whichever worker takes them, and in an experiment their order."""
+    tree = make("ray")
+    script = tmp_path / "tasks.py"
+    script.write_text(RAY)
+    first, second = (runs(tree, 1, str(script))[0][0] for _ in range(2))
+    assert (first["steps"], first["draws"]) == (second["steps"], second["draws"])
+    numbers = [number for task in first["draws"] for number in task[1:] if number]
+    assert len(set(numbers)) == len(numbers) == 26
+    assert len({place for step in first["steps"] for place in step}) == 6
+    ordered = runs(tree, 1, str(script), variables={"ENVBUILD_FIX": "order"})[0][0]
+    assert ordered["order"] == [*range(8)]
+    plain = without_hook(tree, 1, str(script))[0][0]
+    assert plain["draws"] != first["draws"]
+
+
 def test_joblib(make: Maker, tmp_path: Path) -> None:
     """joblib's tasks keep their numbers, though a stopwatch decides which of them go to a worker together."""
     tree = make("tensorflow")

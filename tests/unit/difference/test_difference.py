@@ -15,7 +15,7 @@ from envbuild.difference.finding import NOWHERE, Context, PrintedLine, Tree
 from envbuild.difference.results import results
 from envbuild.record.model import Folder, Git, LockFacts, Output, Record, Script
 from envbuild.record.printed import Printed
-from envbuild.record.processes import ReadFile
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha, verdict
@@ -343,6 +343,27 @@ def test_no_outputs_are_no_equal_ones() -> None:
     )
     found = compare(record(**nothing), record(B, exit_code=1, **nothing))
     assert [finding.sentence for finding in found.results] == ["the program: ok → exit 1"]
+
+
+def test_where_a_packages_own_programs_meet_is_no_cause() -> None:
+    """Ray tells its workers ports, times and identities; other values count, and a seed of the project's."""
+
+    def given(program: str, **values: Any) -> tuple[ParameterSet, ...]:
+        table = {name: Parameter(value=value, source="command line") for name, value in values.items()}
+        return (ParameterSet(parser="argparse", program=program, process="exec raylet.1/x", values=table),)
+
+    one = {"port": 43127, "session": "/tmp/ray/session_2026-11-27_01-38-10_332576_2", "node": "47269bf8cbfa67c5729a"}
+    two = {"port": 51234, "session": "/tmp/ray/session_2026-11-27_01-39-11_123456_2", "node": "0cbb62a5c9bf018879e3"}
+    meet = compare(
+        record(parameters=given("worker.py", level=3, **one)),
+        other_results(parameters=given("worker.py", level=4, **two)),
+    )
+    assert [each.what for each in meet.causes] == ["level"]
+    seeds = (
+        record(parameters=given("train.py", seed=12345678)),
+        other_results(parameters=given("train.py", seed=87654321)),
+    )
+    assert [each.what for each in compare(*seeds).causes] == ["seed"]
 
 
 def test_parameters_of_one_run_are_not_reported_twice() -> None:

@@ -135,6 +135,7 @@ def test_names_of_code() -> None:
         ("/tmp/tmpk3j2l1m0/out", "/tmp/*/out"),
         ("runs/20261122-074510", "runs/*"),
         ("2026-11-22_07:45:10", "*_*"),
+        ("/tmp/ray/session_2026-11-27_01-38-10_332576_2/logs", "/tmp/ray/session_*_*_2/logs"),
         ("tcp://127.0.0.1:43127", "tcp://127.0.0.1:*"),
         ("--lr=0.001 --epochs 30 --seed 12345", "--lr=0.001 --epochs 30 --seed 12345"),
         ("deadbeef training", "deadbeef training"),
