@@ -8,7 +8,7 @@ otherwise; parameters that differ before the first step were drawn before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from shlex import quote
 
 import msgspec
@@ -137,7 +137,8 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
         {_changed(switch) for process in record.processes for switch in process.switches if _has_fewer_threads(switch)}
         for record in (evidence.a, evidence.b)
     ]
-    sentence = fewer[0] & fewer[1]  # workers of PyTorch's DataLoader have one thread in each run: no cause
+    # Workers of PyTorch's DataLoader have one thread in each run, and Dask's another seed of hashes: no causes.
+    sentence = (fewer[0] & fewer[1]) | (_hash_seeds(evidence.a.processes) & _hash_seeds(evidence.b.processes))
     gpus = bool(evidence.a.gpus)
     for process in (*evidence.a.processes, *evidence.b.processes):
         for cause in _of_process(process, controlled=evidence.a.options.controls, gpus=gpus):
@@ -167,8 +168,18 @@ def _of_process(process: ProcessRecord, *, controlled: bool, gpus: bool) -> Iter
     for name, value in process.environment_changed.items() if controlled else ():
         if name == "PYTHONUNBUFFERED" or (name.endswith("_NUM_THREADS") and value == "1"):
             continue
-        shown = "removed it" if value is None else f"set it to {value}"
-        yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+        yield Finding(area="environment", weight=45, what=_unlocked(name, value), attempt=leave)
+
+
+def _unlocked(name: str, value: str | None) -> str:
+    return f"{name} is locked, and the program {'removed it' if value is None else f'set it to {value}'}"
+
+
+def _hash_seeds(processes: Iterable[ProcessRecord]) -> set[str]:
+    """Return how programs changed the seed of hashes to another number."""
+    name = "PYTHONHASHSEED"
+    values = (process.environment_changed.get(name) for process in processes)
+    return {_unlocked(name, value) for value in values if value is not None and value.isdecimal()}
 
 
 def _is_idle(name: str, *, gpus: bool) -> bool:

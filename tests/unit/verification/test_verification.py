@@ -642,6 +642,19 @@ def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) ->
     assert whats(evidence(**both)) == [what]
 
 
+def test_another_seed_of_hashes_in_both_runs_is_no_cause() -> None:
+    """Dask sets one for its workers; one that is drawn or removed may be a cause."""
+
+    def found(value: str | None) -> dict[str, Any]:
+        return {"processes": (process(environment_changed={"PYTHONHASHSEED": value}),)}
+
+    assert whats(evidence(a=record(**found("6640")), b=record(**found("6640")))) == []
+    for other in ("6641", "random", None):
+        both = evidence(a=record(**found(other)), b=record(**found("6640")))
+        assert sum("PYTHONHASHSEED is locked" in what for what in whats(both)) == 2
+    assert len(whats(evidence(a=record(**found(None)), b=record(**found(None))))) == 1
+
+
 def test_fewer_threads_in_both_runs_are_no_cause() -> None:
     """Workers of PyTorch's DataLoader have one; in one run alone, or more of them than may be, they are a cause."""
 
