@@ -165,7 +165,7 @@ class _Left:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named):
+                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
@@ -421,7 +421,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         for place in places
         if place not in few and all(place in each for each in values)
     }
-    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
+    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate", "reading"))
     begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
     follow = [
         at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)

@@ -256,6 +256,7 @@ class Canonical:
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Note a measurement: that it is there counts, its value does not.
 
@@ -266,6 +267,7 @@ class Canonical:
             packed: many numbers, or one in binary form: they are not written with so many digits.
             moment: a date that is left out since it is about when the run was, whatever its name.
             during: it is a moment of the run itself, which leaves no doubt.
+            doubtful: it may be a result, whatever its name.
         """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
@@ -280,9 +282,9 @@ class Canonical:
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
             unknown = name not in self._exact or (name in self._during and not during)
             if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
-                self._exact[name] = not during and key_leaves_doubt(name, moment=moment)
+                self._exact[name] = not during and (doubtful or key_leaves_doubt(name, moment=moment))
                 (self._during.add if during else self._during.discard)(name)
-            elif kind in ("time", "rate") and not during and key_leaves_doubt(name, moment=moment):
+            elif kind in ("time", "rate") and not during and (doubtful or key_leaves_doubt(name, moment=moment)):
                 self._short.add(name)
             elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
                 self._memory.add(name)
@@ -317,7 +319,9 @@ class Canonical:
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
-            if not self._exact[name] and doubtful_in(value, name, self.masks, masked.text, short=True):
+            if not self._exact[name] and (
+                masked.guessed or doubtful_in(value, name, self.masks, masked.text, short=True)
+            ):
                 del self._exact[name]
                 self._short.add(name)
         elif "memory" in masked.kinds and memory_leaves_doubt(value):
@@ -364,6 +368,7 @@ class Leaves(Canonical):
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
@@ -403,6 +408,7 @@ class Texts(Canonical):
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Keep a measurement."""
         self._keep(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import pickle
 from typing import Any
 
@@ -22,6 +23,12 @@ from envbuild.verification.printed import Masks
 from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)
+
+
+def trace(ts: float = 12, **more: str) -> bytes:
+    """Return a trace of one event, as Chrome reads it."""
+    event = {"name": "a", "ph": "X", "ts": ts, "dur": 3, "pid": 1, "tid": 1, **more}
+    return json.dumps({"traceEvents": [event]}).encode()
 
 
 def in_text(text: str, name: str) -> bool:
@@ -119,6 +126,48 @@ def test_words_of_measuring(line: str) -> None:
     assert not in_line(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "doubtful"),
+    [
+        ("total time 73 min", True),
+        ("total time: 3.5 h", True),
+        ("total time: 3512", True),
+        ("{'job': 3, 'total_time': 35.12}", True),
+        ("start time 3", True),
+        ("job 3  start_time=3", True),
+        ("{'job': 3, 'end_time': 3}", True),
+        ("ETA 14:37", True),
+        ("arrival, ETA: 1:14:37", True),
+        ("total time: 3.5 s", False),
+        ("total time: 350 ms", False),
+        ("ETA 0:37", False),
+        ("epoch 3, ETA 14:37", False),
+        ("ETA 10:56", False),
+        ("elapsed 14:37", True),
+    ],
+)
+def test_bare_times_that_are_longer_than_the_run(line: str, doubtful: bool) -> None:
+    """They are of something else; a start or an end is a date where a program logs its own."""
+    masks = MASKS.with_files((), dict, duration=10.0)  # at 07:56:03, UTC
+    *_, number = exact_numbers(line, masks)
+    assert leaves_doubt(number) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("duration", "line", "doubtful"),
+    [
+        (10.0, "total time: 3.5 s", True),
+        (10.0, "fold 3, total time: 3.5 s", False),
+        (1000.0, "total time: 3.5 s", False),
+        (10.0, "training time: 3.5 s", False),
+    ],
+)
+def test_experiments_on_a_bare_time_where_they_cost_little(duration: float, line: str, doubtful: bool) -> None:
+    """Of a run of some seconds they are made at once; a long one's total time is its own, if it is no longer."""
+    *_, number = exact_numbers(line, MASKS.with_files((), dict, duration=duration))
+    assert leaves_doubt(number, cheap=True) is doubtful
+
+
 @pytest.mark.parametrize(("line", "doubtful"), [("| order 3 | 12.345 |", False), ("| half-life 12.345 |", True)])
 def test_a_column_says_what_its_numbers_are(line: str, doubtful: bool) -> None:
     """Unless the line itself says otherwise."""
@@ -172,6 +221,10 @@ def test_digits(number: str, exact: bool) -> None:
         ("avg_response_time", True),
         ("step_duration", False),
         ("datetime_complete", False),
+        ("requests_per_second", True),
+        ("sim/jobs_per_sec", True),
+        ("samples_per_second", False),
+        ("eval_steps_per_second", False),
     ],
 )
 def test_keys(name: str, doubtful: bool) -> None:
@@ -257,6 +310,12 @@ def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
         (b'{"age": "30s", "elapsed": "3s"}', {"age"}, ()),
         (b"* lead II: QT 412 ms\n", {"line 1"}, ()),
         (b"epoch 3 took 2 s\n", (), ()),
+        (b"| task | latency |\n|---|---|\n| 3 | 21 |\n", {"line 3"}, ()),
+        (b"| model | fit time |\n|---|---|\n| 3 | 21 |\n", (), ()),
+        (trace(), {"traceEvents[0].ts", "traceEvents[0].dur"}, ()),
+        (trace(ts=1.5e10), (), ()),
+        (trace(cat="cpu_op"), (), ()),
+        (trace(cat="task"), {"traceEvents[0].ts", "traceEvents[0].dur"}, ()),
         (b'{"function": "resize", "memory_mb": 1024, "gpu_mem_mb": 1024, "peak_memory_mb": 3}', (), {"memory_mb"}),
         (b"recommended memory: 512 MB\npeak memory: 512 MB\n", (), {"line 1"}),
     ],
