@@ -8,7 +8,7 @@ each run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_AMOUNTS = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _ONLY_DAY = re.compile(_DAY)
 _OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
 _OF_TIMES = frozenset((
@@ -110,6 +111,7 @@ class Number(NamedTuple):
         moment: it is a number of seconds since 1970, of about when the run was.
         took: how long the run took, in seconds; 0 if that is not known.
         of_day: it is a time of day that the run may have had.
+        place: where it is among all numbers of the line, and how many these are.
     """
 
     text: str
@@ -118,6 +120,7 @@ class Number(NamedTuple):
     moment: bool = False
     took: float = 0.0
     of_day: bool = False
+    place: tuple[int, int] = (1, 1)
 
     @property
     def is_plain(self) -> bool:
@@ -132,8 +135,10 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
         text: one line.
         masks: of the run, which knows what is a date of about when it was.
     """
-    for found in _NUMBER.finditer(text):
-        number = Number(found[0], text[: found.start()], text[found.end() :], took=masks.took)
+    all_found = [*_NUMBER.finditer(text)]
+    for at, found in enumerate(all_found, 1):
+        place = at, len(all_found)
+        number = Number(found[0], text[: found.start()], text[found.end() :], took=masks.took, place=place)
         if ":" in found[0] and masks.took:
             number = number._replace(of_day=masks.may_have_been(_seconds(found[0], hours=True), _rounding(found[0])))
         if _OF_DAY.fullmatch(found[0]) is not None and masks.is_during_day(_seconds(found[0])):
@@ -309,6 +314,27 @@ def memory_leaves_doubt(text: str) -> bool:
     """Whether words, of a name or before a number, may be of a memory that is no program's own: ``laptop, RAM``."""
     words = _words_of(_in_words(text))
     return bool({"memory", "ram"} & {*words}) and _OF_PROGRAMS.isdisjoint(words)
+
+
+_OF_ALLOCATORS = frozenset((
+    "alloc", "allocated", "consumed", "consumption", "current", "footprint", "max", "maximum", "mem", "peak", "total",
+    "usage", "use", "used",
+))  # fmt: skip
+"""Words of measures of memory that an allocator which is simulated, or a plan, has as well."""
+_ALIKE = 1.25
+"""How many times as much memory a run of a program has at most as another run of it."""
+
+
+def memory_may_be_simulated(text: str) -> bool:
+    """Whether words may be of a memory that is simulated: ``memory used``, and no word for a process or a device."""
+    words = {*_words_of(_in_words(text))}
+    return bool({"memory", "mem", "ram"} & words) and _OF_PROGRAMS.isdisjoint(words - _OF_ALLOCATORS)
+
+
+def are_far_apart(amounts: Iterable[str]) -> bool:
+    """Whether amounts of memory differ by more than those of runs of one program do, number by number."""
+    rows = [[float(each.replace(",", "")) for each in _AMOUNTS.findall(text)] for text in amounts]
+    return len({*map(len, rows)}) == 1 and any(max(each) > _ALIKE * min(each) for each in zip(*rows, strict=True))
 
 
 def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool = False) -> bool:

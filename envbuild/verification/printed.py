@@ -109,12 +109,14 @@ class Masked(msgspec.Struct, frozen=True):
     Attributes:
         guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
         names: what was masked as a drawn name, in its order.
+        column: a number is in a column of a table whose name data have as well.
     """
 
     text: str
     kinds: frozenset[str]
     guessed: bool = False
     names: tuple[str, ...] = ()
+    column: bool = False
 
     @property
     def left_out(self) -> bool:
@@ -968,7 +970,13 @@ class _Reports:
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))
         elif shown.kinds:
-            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed or shown.guessed)
+            masked = Masked(
+                masked.text,
+                masked.kinds | shown.kinds,
+                masked.guessed or shown.guessed,
+                masked.names,
+                shown.guessed,
+            )
         return shown.text, masked
 
     def _stamped(self, line: str) -> str:

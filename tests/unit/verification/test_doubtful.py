@@ -11,6 +11,7 @@ import pytest
 
 from envbuild.verification.content import read
 from envbuild.verification.doubtful import (
+    are_far_apart,
     by_midnight,
     doubtful_in,
     exact_numbers,
@@ -18,6 +19,7 @@ from envbuild.verification.doubtful import (
     is_named,
     key_leaves_doubt,
     leaves_doubt,
+    memory_may_be_simulated,
 )
 from envbuild.verification.printed import Masks
 from tests.support.formats import PARQUET
@@ -327,11 +329,48 @@ def test_few_digits_and_memory(data: bytes, short: Any, memory: Any) -> None:
     assert (content.short, content.memory) == (frozenset(short), frozenset(memory))
 
 
+@pytest.mark.parametrize(
+    ("text", "simulated"),
+    [
+        ("memory used: 150 MB", True),
+        ("peak memory 150 KiB after 300 allocations", True),
+        ("peak_memory", True),
+        ("memoryUsed", True),
+        ("GPU memory used: 150 MB", False),
+        ("process memory: 150 MB", False),
+        ("free memory: 150 MB", False),
+        ("rss 150 MB", False),
+    ],
+)
+def test_memory_of_allocators(text: str, simulated: bool) -> None:
+    """Where no word is of a process or a device, it may be that of an allocator that is simulated."""
+    assert memory_may_be_simulated(text) is simulated
+
+
+def test_memory_far_apart() -> None:
+    """Runs of one program need about as much memory."""
+    assert are_far_apart(["used: 1,100 of 3000 MB", "used: 1,500 of 3000 MB"])
+    assert not are_far_apart(["used: 1,100 MB", "used: 1,200 MB"])
+    assert not are_far_apart(["used: 1,100 MB", "used: 1,500 MB of 3"])
+    content = read(b'{"memory_used": 4096, "peak_memory_mb": 3.5, "gpu_memory_used": 4096}', MASKS)
+    assert content is not None
+    assert content.used == {"memory_used", "peak_memory_mb"}
+    assert content.numbers["peak_memory_mb"] == "3.5"
+
+
+def test_numbers_have_the_same_place_whether_or_not_others_are_moments_of_the_run() -> None:
+    """So that experiments find them again, whose clock may have been another one."""
+    line = "{'start_time': 1795247765.25, 'total_time': 0.25}"
+    masks = MASKS.with_files((), dict, duration=10.0)
+    assert [number.place for number in exact_numbers(line, masks)] == [(2, 2)]
+    assert [number.place for number in exact_numbers(line, MASKS)] == [(1, 2), (2, 2)]
+
+
 def test_plain_numbers_are_kept_for_experiments() -> None:
     """Of times and rates, where a name has one; of all else digests are enough."""
     content = read(b'{"latency": 0.92345, "fps": [3], "memory": 12345, "elapsed": "0:12:31", "loss": 0.5}', MASKS)
     assert content is not None
-    assert content.numbers == {"latency": "0.92345"}
+    assert content.numbers == {"latency": "0.92345", "memory": "12345"}
 
 
 def test_a_moment_of_the_run_is_a_time_under_any_name() -> None:
