@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.operations.undrawn_names import drawn_by
 from envbuild.record.compare_printed import several_processes
 from envbuild.verification.clockwork import RATIO, Setting, Span, When, settings
 from envbuild.verification.measured import (
@@ -260,14 +261,8 @@ def _seen(bench: _Bench) -> list[Seen] | None:
     found = []
     for at, sources in enumerate(tables):
         sources["metrics"] = [*_metrics(bench, at)]
-        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=_drawn(bench.ran[at])))
+        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=drawn_by(bench.ran[at])))
     return found
-
-
-def _drawn(run: Ran) -> tuple[str, ...]:
-    """Return what a fixed stream of entropy gave to a run's processes, in hexadecimal digits."""
-    asked = (each for process in run.record.processes for each in process.asked or ())
-    return tuple(text for each in asked for text in each.drawn)
 
 
 def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:

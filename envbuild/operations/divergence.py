@@ -23,7 +23,7 @@ from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import in_one_order
+from envbuild.verification.judge import event_files, in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _printed(session: Session, one: Repeated, other: Repeated, verdict: Verdict)
 
 
 def beyond(session: Session, verdict: Verdict) -> Iterator[str]:
-    """Yield the streams in which measurements were masked, and of which only the beginning was kept to be looked at."""
+    """Yield what was not looked at: event files, and what is behind the beginning of streams with measurements."""
     project, first = session.plan.request.project, session.runs[0]
     for stream, name in STREAMS.items():
         channel, printed = verdict.channel(stream), first.stdout if stream == "stdout" else first.stderr
@@ -204,6 +204,9 @@ def beyond(session: Session, verdict: Verdict) -> Iterator[str]:
             continue
         if len(kept(project, first.record.id, stream) or b"") >= KEPT_TEXT:
             yield f"{name}: lines behind the first {KEPT_TEXT >> 20} MiB"
+    for path in event_files(first, session.ignore):
+        if path not in first.contents:  # too large to be opened; its bytes have the time
+            yield f"{path}: all but its scalars"
 
 
 def undecided(project: Path, one: Ran, other: Ran, verdict: Verdict, ignore: Sequence[str]) -> list[TextDifference]:

@@ -31,6 +31,7 @@ from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import (
     MEASURED,
+    are_far_apart,
     by_midnight,
     exact_numbers,
     is_alone,
@@ -38,6 +39,7 @@ from envbuild.verification.doubtful import (
     is_named,
     leaves_doubt,
     memory_leaves_doubt,
+    memory_may_be_simulated,
 )
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import in_one_order
@@ -63,6 +65,8 @@ _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
+_MORE_PAIRS = 4
+"""The same, of an order of lines that two of the runs before had in common: luck has few orders to choose from."""
 
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
@@ -165,7 +169,7 @@ class _Left:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named):
+                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
@@ -187,6 +191,15 @@ class _Left:
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.left_out[name]) for name in content.memory if name in content.left_out)
 
+    def used(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                if row.masked.kinds == {"memory"} and memory_may_be_simulated(row.text):
+                    yield (stream, f"line {row.number}"), row.text
+        for path, content in self.runs[at].contents.items():
+            yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
+
     def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
         """Return the line that a place is in, as two runs have it."""
         number = int(place.removeprefix("line ").partition(",")[0])
@@ -199,9 +212,8 @@ class _Left:
         """Yield where a number is in a line, and it; lines with more or fewer are other places."""
         if not row.masked.kinds or not row.masked.kinds <= MEASURED:  # memory repeats where addresses do
             return
-        numbers = [*exact_numbers(row.text, masks_of(self.runs[at].record))]
-        for at_number, number in enumerate(numbers, 1):
-            yield f"line {row.number}, number {at_number} of {len(numbers)}", number
+        for number in exact_numbers(row.text, masks_of(self.runs[at].record)):
+            yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +227,7 @@ class InDoubt:
         doubtful: the places that may be results by their words.
         short: places of such numbers that have few digits, so that experiments show less.
         memory: places of what was left out as memory; no experiments are made of them.
-        orders: streams of several processes whose lines came in another order in each run.
+        orders: streams of several processes whose lines came in several orders.
     """
 
     left: _Left
@@ -287,6 +299,9 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     ]
     memory = [dict(left.memory(at)) for at in range(len(left.runs))]
     changing = [place for place in _common(memory) if _differ([each[place] for each in memory])]
+    used = [dict(left.used(at)) for at in range(len(left.runs))]
+    changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
+    memory = [{**few, **sure} for few, sure in zip(used, memory, strict=True)]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
     if not places and not short and not changing and not orders:
         return None
@@ -325,12 +340,14 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
 
 
 def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
-    """Whether each run has the same lines of a stream in an order of its own."""
+    """Whether runs have the same lines of a stream in several orders."""
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
     several = several_processes(*(run.record for run in runs))
-    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed}) == len(
-        runs
-    )
+    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed})
+
+
+def _orders(runs: Sequence[Ran], stream: Stream) -> int:
+    return len({(run.stdout if stream == "stdout" else run.stderr).sha256 for run in runs})
 
 
 def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
@@ -341,19 +358,23 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
     """
     fixed, plain = _Left(session=laboratory.session), _Left(session=laboratory.session)
     orders = list(doubts.orders)
-    for number in range(_PAIRS):
+    few = any(_orders(doubts.left.runs, stream) < len(doubts.left.runs) for stream in orders)
+    for number in range(_MORE_PAIRS if few else _PAIRS):
         if not _look(laboratory, fixed, "entropy fixed", ("entropy",), number):
             return None
         orders = [stream for stream in orders if in_one_order(fixed.runs, stream)]
         if not orders:
             return None
-    if not _look(laboratory, plain, "nothing varied", (), 0):
-        return None
+    for number in range(_PAIRS if few else 1):
+        if not _look(laboratory, plain, "nothing varied", (), number):
+            return None
+        if not any(in_one_order(plain.runs, stream) for stream in orders):
+            break
     orders = [stream for stream in orders if not in_one_order(plain.runs, stream)]
     if not orders:
         return None
     texts = [text for stream in orders for text in [_first_moved(doubts.left, stream)] if text is not None]
-    groups = [[at] for at in range(len(doubts.left.runs))]
+    groups = _by_order(doubts.left.runs, orders)
     return Refuted(
         places=dict.fromkeys(orders, ("order of lines",)),
         groups=groups,
@@ -363,12 +384,21 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
     )
 
 
+def _by_order(runs: Sequence[Ran], streams: Sequence[Stream]) -> list[list[int]]:
+    """Return the places of runs that printed streams in the same orders."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, run in enumerate(runs):
+        key = tuple((run.stdout if stream == "stdout" else run.stderr).sha256 for stream in streams)
+        groups.setdefault(key, []).append(at)
+    return [*groups.values()]
+
+
 def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
-    """Return the first line of a stream that is another one in the second run."""
+    """Return the first line of a stream that is another one in the first run of another order."""
     project = left.session.plan.request.project
-    before, after = (
-        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in left.runs[:2]
-    )
+    (one, *_), *others = _by_order(left.runs, [stream])
+    pair = left.runs[one], left.runs[others[0][0] if others else one]
+    before, after = ([*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in pair)
     return next(
         (
             TextDifference(path=stream, line=one.number, before=one.text, after=other.text)
@@ -421,7 +451,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         for place in places
         if place not in few and all(place in each for each in values)
     }
-    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate"))
+    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate", "reading"))
     begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
     follow = [
         at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)

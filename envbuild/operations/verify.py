@@ -185,7 +185,12 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
                 decided = decide(doubts, session, engine, events)
                 if decided.refuted is not None:
                     return _no_measurements(session, verdict, decided.refuted)
-            verdict = msgspec.structs.replace(verdict, undecided=_undecided(session, verdict, options, doubts, decided))
+            undecided = _undecided(session, verdict, options, doubts, decided)
+            if verdict.renamed and _diagnosed(session, options):
+                from envbuild.operations.undrawn_names import undrawn_names
+
+                undecided = (*undecided, *undrawn_names(session, engine, events))
+            verdict = msgspec.structs.replace(verdict, undecided=undecided)
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)

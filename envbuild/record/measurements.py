@@ -167,6 +167,8 @@ def names_measuring(word: str) -> bool:
     return word in _SAID or word in _WORK or word in _POINTS or word in _UNITS or word in _COUNTED or word in NUMBERED
 
 
+_OF_QUEUES = _words("request requests query queries call calls job jobs task tasks packet packets message messages")
+"""What is served: ``requests_per_second`` is a rate of a queue that is simulated as well as of a program."""
 _SIMULATED = _words(
     "wait waiting throughput latency setup process system user service queue response uptime run runtime"
 )
@@ -178,6 +180,9 @@ _OF_TRACKERS = frozenset(("_runtime", "_timestamp"))
 
 def may_be_simulated(words: Iterable[str]) -> bool:
     """Whether words of a name, in lower case, are of nothing but what is simulated too: ``mean wait time``."""
+    words = [*words]
+    if "per" in words and not _OF_QUEUES.isdisjoint(words):
+        return True
     core = [word for word in words if word in _SIMULATED or word not in _STATISTICS]
     return bool(core) and _SIMULATED.issuperset(core)
 
@@ -187,7 +192,7 @@ _ENDS = _BARE | _words(
 )
 
 
-def _are_ends(words: Iterable[str]) -> bool:
+def are_ends(words: Iterable[str]) -> bool:
     """Whether words say no more than that it is a time: ``start_time`` of a segment of speech, ``total_time``."""
     return _ENDS.issuperset(words)
 
@@ -201,7 +206,7 @@ def name_leaves_doubt(name: str) -> bool:
     if kind not in ("time", "rate") or name in _OF_TRACKERS:
         return False
     words = [word for each in _SPLIT.split(name) if (word := each.lower().rstrip("0123456789"))]
-    if may_be_simulated(words) or (kind == "time" and _are_ends(words)):
+    if may_be_simulated(words) or (kind == "time" and are_ends(words)):
         return True
     return not all(names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
 

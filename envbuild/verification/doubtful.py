@@ -8,11 +8,11 @@ each run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
-from envbuild.record.measurements import may_be_simulated, name_leaves_doubt, names_measuring
+from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.printed import Masks, moment_of
 
 MEASURED = frozenset(("times", "rates"))
@@ -31,6 +31,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_AMOUNTS = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _ONLY_DAY = re.compile(_DAY)
 _OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
 _OF_TIMES = frozenset((
@@ -75,8 +76,20 @@ _LINKS = frozenset(("took", "takes", "taking", "in", "after", "within"))
 """Words between what goes on and how long that goes on: both may be of the program or of what it computes."""
 _BARE = frozenset(("time", "times", "duration", "durations", "seconds", "secs", "sec", "s", "ms", "is", "was", "the"))
 """Words of quantities that data have too."""
+_MOMENTS = frozenset(("start", "end", "begin", "finish"))
+"""Of something: a program logs when it begins as a date, and how long it took."""
 _UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
 _RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
+_IN_SECONDS = (
+    (re.compile(r"\s?(?:[nuµm]s|msecs?|milliseconds?)(?![a-z])", re.IGNORECASE), 1e-3),
+    (re.compile(r"\s?min(?:s|utes?)?(?![a-z])", re.IGNORECASE), 60.0),
+    (re.compile(r"\s?h(?:ours?)?(?![a-z])", re.IGNORECASE), 3600.0),
+)
+"""Units at most as long as these; a number without one is of seconds."""
+_SLACK, _ESTIMATE = 3.0, 60.0
+"""Seconds by which a time may be longer than the run that measured it, and the smallest estimate that is too long."""
+_CHEAP = 20.0
+"""Seconds of a run that is short enough for experiments on a bare ``total time``."""
 _OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _WORDS = 3
 _UNITS = 2
@@ -96,12 +109,18 @@ class Number(NamedTuple):
         before: the line up to it.
         behind: the line behind it.
         moment: it is a number of seconds since 1970, of about when the run was.
+        took: how long the run took, in seconds; 0 if that is not known.
+        of_day: it is a time of day that the run may have had.
+        place: where it is among all numbers of the line, and how many these are.
     """
 
     text: str
     before: str
     behind: str
     moment: bool = False
+    took: float = 0.0
+    of_day: bool = False
+    place: tuple[int, int] = (1, 1)
 
     @property
     def is_plain(self) -> bool:
@@ -116,8 +135,12 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
         text: one line.
         masks: of the run, which knows what is a date of about when it was.
     """
-    for found in _NUMBER.finditer(text):
-        number = Number(found[0], text[: found.start()], text[found.end() :])
+    all_found = [*_NUMBER.finditer(text)]
+    for at, found in enumerate(all_found, 1):
+        place = at, len(all_found)
+        number = Number(found[0], text[: found.start()], text[found.end() :], took=masks.took, place=place)
+        if ":" in found[0] and masks.took:
+            number = number._replace(of_day=masks.may_have_been(_seconds(found[0], hours=True), _rounding(found[0])))
         if _OF_DAY.fullmatch(found[0]) is not None and masks.is_during_day(_seconds(found[0])):
             continue
         moment = moment_of(float(found[0].replace(",", ""))) if number.is_plain else 0.0
@@ -125,10 +148,18 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
             yield number._replace(moment=True) if masks.is_moment(moment) else number
 
 
-def _seconds(text: str) -> float:
-    """Return the seconds since midnight of a time of day."""
-    hours, minutes, seconds = text.split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+def _seconds(text: str, *, hours: bool = False) -> float:
+    """Return the seconds of a time of day, or of a duration; ``hours``: two numbers are hours and minutes."""
+    parts = [float(part.replace(",", ".")) for part in text.split(" ")[-1].rpartition("T")[2].split(":")]
+    parts += [0.0] if hours and len(parts) < 3 else []
+    total = 0.0
+    for part in parts:
+        total = total * 60 + part
+    return total
+
+
+def _rounding(text: str) -> float:
+    return 1.0 if text.count(":") > 1 else 60.0
 
 
 def by_midnight(one: str, other: str) -> bool:
@@ -152,12 +183,13 @@ def is_exact(number: str) -> bool:
     return len(digits) >= _DIGITS
 
 
-def leaves_doubt(number: Number, *, named: bool = False) -> bool:
+def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) -> bool:
     """Whether the words around a number may name a result: not all of them are of a program's own work.
 
     Args:
         number: it.
         named: a column, or what printed the line, says that it is a measurement; the line need not.
+        cheap: experiments can decide whether it is one, if the run is short.
     """
     said = _words_of(_CLAUSES.split(number.before)[-1])
     if not number.is_plain:
@@ -165,6 +197,10 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
     words = ([word for word in said if word not in _NEUTRAL] or said)[-_WORDS:]
     if number.is_plain and words and (words[-1] == "at" or _is_amount(words[-1]) or _of_what(number.behind)):
         return True
+    if number.is_plain and not _BARE.isdisjoint(words) and are_ends(words) and not _BARE.issuperset(words):
+        return _is_of_other(number, words, cheap=cheap)
+    if words and not number.is_plain and words[-1] in _DECISIVE and number.took:
+        return ":" in number.text and not _speaks_of_work(number.before) and _is_no_estimate(number)
     if words and not (number.is_plain and _BARE.issuperset(words)):
         simulated = may_be_simulated(words) and _RATE.match(number.behind) is None
         return simulated or _of_result(words, number.before)
@@ -174,7 +210,31 @@ def leaves_doubt(number: Number, *, named: bool = False) -> bool:
     around = words or _words_of(behind)[:_WORDS]
     if around and not _BARE.issuperset(around):
         return not all(map(_is_known, around))
-    return not any(word in _STEPS or word in _DONE for word in _words_of(number.before))
+    return not _speaks_of_work(number.before)
+
+
+def _speaks_of_work(text: str) -> bool:
+    """Whether a text names a step of a program, or something that it has done."""
+    return any(word in _STEPS or word in _DONE for word in _words_of(text))
+
+
+def _is_of_other(number: Number, words: list[str], *, cheap: bool) -> bool:
+    """Whether a bare ``total time`` or ``start time`` may be of something else than the run.
+
+    It is if the run did not take as long. Otherwise the words leave a doubt where experiments cost little.
+    """
+    if not _MOMENTS.isdisjoint(words):
+        return True
+    if not number.took or (number.took > _CHEAP and _speaks_of_work(number.before)):
+        return False
+    unit = next((seconds for pattern, seconds in _IN_SECONDS if pattern.match(number.behind) is not None), 1.0)
+    longer = float(number.text.replace(",", "")) * unit > number.took + _SLACK
+    return longer or (cheap and number.took <= _CHEAP and not _speaks_of_work(number.before))
+
+
+def _is_no_estimate(number: Number) -> bool:
+    """Whether a time such as ``ETA 14:37`` is far longer than the run took, and no time of day that it had."""
+    return not number.of_day and _seconds(number.text) > max(_ESTIMATE, 3 * number.took)
 
 
 def is_named(number: Number) -> bool:
@@ -254,6 +314,27 @@ def memory_leaves_doubt(text: str) -> bool:
     """Whether words, of a name or before a number, may be of a memory that is no program's own: ``laptop, RAM``."""
     words = _words_of(_in_words(text))
     return bool({"memory", "ram"} & {*words}) and _OF_PROGRAMS.isdisjoint(words)
+
+
+_OF_ALLOCATORS = frozenset((
+    "alloc", "allocated", "consumed", "consumption", "current", "footprint", "max", "maximum", "mem", "peak", "total",
+    "usage", "use", "used",
+))  # fmt: skip
+"""Words of measures of memory that an allocator which is simulated, or a plan, has as well."""
+_ALIKE = 1.25
+"""How many times as much memory a run of a program has at most as another run of it."""
+
+
+def memory_may_be_simulated(text: str) -> bool:
+    """Whether words may be of a memory that is simulated: ``memory used``, and no word for a process or a device."""
+    words = {*_words_of(_in_words(text))}
+    return bool({"memory", "mem", "ram"} & words) and _OF_PROGRAMS.isdisjoint(words - _OF_ALLOCATORS)
+
+
+def are_far_apart(amounts: Iterable[str]) -> bool:
+    """Whether amounts of memory differ by more than those of runs of one program do, number by number."""
+    rows = [[float(each.replace(",", "")) for each in _AMOUNTS.findall(text)] for text in amounts]
+    return len({*map(len, rows)}) == 1 and any(max(each) > _ALIKE * min(each) for each in zip(*rows, strict=True))
 
 
 def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool = False) -> bool:

@@ -97,6 +97,8 @@ _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
 _GUESSED = "guessed"
+_OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
+_ALIGNED = 16
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
@@ -107,12 +109,14 @@ class Masked(msgspec.Struct, frozen=True):
     Attributes:
         guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
         names: what was masked as a drawn name, in its order.
+        column: a number is in a column of a table whose name data have as well.
     """
 
     text: str
     kinds: frozenset[str]
     guessed: bool = False
     names: tuple[str, ...] = ()
+    column: bool = False
 
     @property
     def left_out(self) -> bool:
@@ -214,6 +218,11 @@ class Masks:
         """Whether the run drew names for its files."""
         return self._drawn is not None
 
+    @property
+    def took(self) -> float:
+        """How long the run took, in seconds; 0 if that is not known."""
+        return self._end - self._start
+
     def may_be_process(self, number: float) -> bool:
         """Whether a number may be that of a process of the run: a patient's ``pid`` is none."""
         return not self._processes or number in self._processes
@@ -224,9 +233,12 @@ class Masks:
 
     def is_of_day(self, seconds: float) -> bool:
         """Whether a time of day, in seconds since midnight, may be one of the run in any time zone, or a part of it."""
-        took = self._end - self._start
         passed = (seconds - self._start + _NEAR) % _QUARTER
-        return not self._strict or passed <= took + 2 * _NEAR or seconds <= took + _NEAR
+        return not self._strict or passed <= self.took + 2 * _NEAR or seconds <= self.took + _NEAR
+
+    def may_have_been(self, seconds: float, off: float) -> bool:
+        """Whether the run had a time of day, in any time zone; ``off``: seconds by which it may be rounded down."""
+        return (seconds + off - self._start + _NEAR) % _QUARTER <= self.took + 2 * _NEAR + off
 
     def is_during_day(self, seconds: float) -> bool:
         """Whether a time of day is one of a run that was so short that no result happens to be one."""
@@ -299,6 +311,10 @@ class Masks:
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
         if said.counts or _is_row(found):
             return found[0]
+        if rule.mark == "address" and _is_no_address(found[0]):
+            return found[0]
+        if rule.kind in ("times", "rates") and keep and _is_part(found, keep):
+            return found[0]
         if self._strict and rule.text == _TIME_OF_DAY and not self._may_be_of_day(found):
             return found[0]
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
@@ -349,6 +365,16 @@ def _is_row(found: re.Match[str]) -> bool:
     """Whether a number with separators between thousands may as well be two columns, such as ``17,250ms``."""
     before = found.string[found.start() - 1 : found.start()]
     return "," in found[0] and " " not in found[0] and before in ("", ",", ";", "\t")
+
+
+def _is_part(found: re.Match[str], keep: str) -> bool:
+    """Whether a whole number behind a name is one of so many, such as ``fps 24/30``: that is no measurement."""
+    return found[0][len(keep) :].isdigit() and _OF_SO_MANY.match(found.string, found.end()) is not None
+
+
+def _is_no_address(text: str) -> bool:
+    """Whether a decimal number is none: objects and threads are at multiples of 16."""
+    return text.isdigit() and int(text) % _ALIGNED != 0
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -944,7 +970,13 @@ class _Reports:
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))
         elif shown.kinds:
-            masked = Masked(masked.text, masked.kinds | shown.kinds, masked.guessed or shown.guessed)
+            masked = Masked(
+                masked.text,
+                masked.kinds | shown.kinds,
+                masked.guessed or shown.guessed,
+                masked.names,
+                shown.guessed,
+            )
         return shown.text, masked
 
     def _stamped(self, line: str) -> str:

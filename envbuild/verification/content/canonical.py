@@ -13,7 +13,14 @@ from itertools import zip_longest
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.doubtful import MEASURED, doubtful_in, is_exact, key_leaves_doubt, memory_leaves_doubt
+from envbuild.verification.doubtful import (
+    MEASURED,
+    doubtful_in,
+    is_exact,
+    key_leaves_doubt,
+    memory_leaves_doubt,
+    memory_may_be_simulated,
+)
 from envbuild.verification.printed import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
@@ -63,7 +70,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
             give the same; True for those that may be a result by their name.
         short: of the others, those that may be a result by their name.
         memory: of the measures of memory that were left out, those that may be a result by their name.
-        numbers: of the times and rates that were left out, those that are one plain number, as they are written.
+        used: further ones, which may be of a memory that is simulated if they are far apart in several runs.
+        numbers: of times, rates and memory that were left out, those that are one plain number, as they are written.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
         names: UUIDs and identities that were left out, shortened, in their order.
@@ -78,6 +86,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     exact: dict[str, bool] = {}
     short: frozenset[str] = frozenset()
     memory: frozenset[str] = frozenset()
+    used: frozenset[str] = frozenset()
     numbers: dict[str, str] = {}
     scalars: str = ""
     others: str = ""
@@ -186,6 +195,7 @@ class Canonical:
     _plain: dict[str, str] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
+    _used: set[str] = field(default_factory=set)
     _names: SharedNames = field(default_factory=SharedNames)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
@@ -209,6 +219,7 @@ class Canonical:
             exact=self._exact,
             short=frozenset(self._short - self._exact.keys()),
             memory=frozenset(self._memory),
+            used=frozenset(self._used),
             numbers={name: text for name, text in self._plain.items() if text},
             scalars=scalars,
             others=others if self._count > self._numbers else "",
@@ -256,6 +267,7 @@ class Canonical:
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Note a measurement: that it is there counts, its value does not.
 
@@ -266,6 +278,7 @@ class Canonical:
             packed: many numbers, or one in binary form: they are not written with so many digits.
             moment: a date that is left out since it is about when the run was, whatever its name.
             during: it is a moment of the run itself, which leaves no doubt.
+            doubtful: it may be a result, whatever its name.
         """
         data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
         key = name.encode("utf-8", "surrogatepass")
@@ -273,19 +286,21 @@ class Canonical:
         if kind == "identity" and isinstance(value, str) and _DATA.fullmatch(value) is not None:
             self.note_names([] if name.lower().endswith(_OF_HOSTS) else [value])
         if len(self._left_out) < _SHOWN:
-            if kind in ("time", "rate"):
+            if kind in ("time", "rate", "memory"):
                 single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
                 self._plain[name] = str(value) if single else ""
             known = self._left_out.get(name, "")
             self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
             unknown = name not in self._exact or (name in self._during and not during)
             if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
-                self._exact[name] = not during and key_leaves_doubt(name, moment=moment)
+                self._exact[name] = not during and (doubtful or key_leaves_doubt(name, moment=moment))
                 (self._during.add if during else self._during.discard)(name)
-            elif kind in ("time", "rate") and not during and key_leaves_doubt(name, moment=moment):
+            elif kind in ("time", "rate") and not during and (doubtful or key_leaves_doubt(name, moment=moment)):
                 self._short.add(name)
             elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
                 self._memory.add(name)
+            elif kind == "memory" and memory_may_be_simulated(name.rpartition(".")[2]):
+                self._used.add(name)
 
     def note_names(self, names: Sequence[str]) -> None:
         """Note names that look drawn, and are left out or replaced by their places."""
@@ -317,7 +332,9 @@ class Canonical:
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
-            if not self._exact[name] and doubtful_in(value, name, self.masks, masked.text, short=True):
+            if not self._exact[name] and (
+                masked.column or doubtful_in(value, name, self.masks, masked.text, short=True)
+            ):
                 del self._exact[name]
                 self._short.add(name)
         elif "memory" in masked.kinds and memory_leaves_doubt(value):
@@ -364,6 +381,7 @@ class Leaves(Canonical):
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Keep that a measurement is there."""
         self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
@@ -403,6 +421,7 @@ class Texts(Canonical):
         packed: bool = False,
         moment: bool = False,
         during: bool = False,
+        doubtful: bool = False,
     ) -> None:
         """Keep a measurement."""
         self._keep(value)

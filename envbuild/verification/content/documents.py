@@ -15,7 +15,15 @@ from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iterati
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.markup import read_xml
-from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics, without_chance
+from envbuild.verification.content.telemetry import (
+    OF_TRACE,
+    OWNERS,
+    SPENT,
+    is_trace,
+    may_be_schedule,
+    read_metrics,
+    without_chance,
+)
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -195,7 +203,7 @@ def _with_whole_streams(out: Canonical, outputs: list[Any]) -> list[Any]:
 
 def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
     """Count the events of a trace but for when they were and how long they took; threads count by their order."""
-    events = table
+    events, doubtful = table, may_be_schedule(table)
     if isinstance(table, dict):
         events = table["traceEvents"]
         for name, each in table.items():
@@ -215,7 +223,7 @@ def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         for key, each in event.items():
             if not isinstance(each, Number) or each < 0 or key not in SPENT | OWNERS:
                 continue
-            out.leave_out(below(where, key), each.text, "time" if key in SPENT else "identity")
+            out.leave_out(below(where, key), each.text, "time" if key in SPENT else "identity", doubtful=doubtful)
             if key in OWNERS:
                 out.add(below(where, key), f"⟨{key} {out.number_of(f'{key} {each.text}')}⟩")
             del left[key]

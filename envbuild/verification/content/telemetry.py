@@ -67,6 +67,40 @@ def is_trace(table: Any) -> bool:
     return isinstance(events, list) and bool(events) and all(is_event(each) for each in events)
 
 
+_OF_PROFILERS = frozenset(("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "viztracer_metadata"))
+"""Keys next to the events, of PyTorch's profiler and VizTracer."""
+_CATEGORIES = frozenset((
+    "cpu_op", "kernel", "user_annotation", "gpu_memcpy", "gpu_memset", "cuda_runtime", "python_function", "ac2g",
+    "Trace", "Session", "Node", "Api", "FEE", "Op", "operator",
+))  # fmt: skip
+"""Categories of events by profilers: Kineto's, ONNX Runtime's, VizTracer's, MXNet's."""
+_SIMULATED = 10**9
+"""Microseconds that a schedule of a simulation is below; what counts from 1970 or the machine's start is above it."""
+
+
+def may_be_schedule(table: Any) -> bool:
+    """Whether the times in a trace may be results: a scheduler's, which begins at zero and counts in whole numbers.
+
+    Profilers that measure are known by what they note besides.
+    """
+    if isinstance(table, dict) and (
+        not _OF_PROFILERS.isdisjoint(table) or "highres-ticks" in str(table.get("metadata"))
+    ):
+        return False
+    events = table["traceEvents"] if isinstance(table, dict) else table
+    moments = [str(getattr(each.get("ts"), "text", "")) for each in events if each["ph"] != "M"]
+    return all(each.get("cat") not in _CATEGORIES for each in events if isinstance(each.get("cat"), str)) and any(
+        _is_below(text, _SIMULATED) for text in moments
+    )
+
+
+def _is_below(text: str, limit: float) -> bool:
+    try:
+        return 0 <= float(text) < limit
+    except ValueError:
+        return False
+
+
 _PHASES = frozenset("BEXiICnbeSTpFstfPNODMVvRcaj(),")
 """Letters of an event's phase (``ph``). Source: "Trace Event Format", section "Event Descriptions"."""
 

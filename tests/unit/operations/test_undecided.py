@@ -29,3 +29,16 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
         cast(Any, session), cast(Any, None), cast(Any, SimpleNamespace(ignore=())), None, Decided()
     )
     assert found == (("standard output, line 1: fold 2: 0.a s → fold 2: 0.b s",) if quoted else ())
+
+
+def test_event_files_that_are_too_large_to_be_opened_are_quoted() -> None:
+    """Their bytes have the time in them, so that nothing but the scalars of the record is compared."""
+    paths = ("runs/events.out.tfevents.1795247763.host", "runs/events.out.tfevents.1795247764.host", "w.npy")
+    outputs = [SimpleNamespace(path=path, sha256="00") for path in paths]
+    first = SimpleNamespace(
+        record=SimpleNamespace(outputs=outputs, outside=[]), contents={paths[1]: ""}, stdout=None, stderr=None
+    )
+    session = SimpleNamespace(runs=[first], ignore=(), plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
+    verdict = SimpleNamespace(channel=lambda kind: None)
+    found = divergence.beyond(cast(Any, session), cast(Any, verdict))
+    assert [*found] == [f"{paths[0]}: all but its scalars"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import pickle
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from envbuild.verification.content import read
 from envbuild.verification.doubtful import (
+    are_far_apart,
     by_midnight,
     doubtful_in,
     exact_numbers,
@@ -17,11 +19,18 @@ from envbuild.verification.doubtful import (
     is_named,
     key_leaves_doubt,
     leaves_doubt,
+    memory_may_be_simulated,
 )
 from envbuild.verification.printed import Masks
 from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)
+
+
+def trace(ts: float = 12, **more: str) -> bytes:
+    """Return a trace of one event, as Chrome reads it."""
+    event = {"name": "a", "ph": "X", "ts": ts, "dur": 3, "pid": 1, "tid": 1, **more}
+    return json.dumps({"traceEvents": [event]}).encode()
 
 
 def in_text(text: str, name: str) -> bool:
@@ -119,6 +128,48 @@ def test_words_of_measuring(line: str) -> None:
     assert not in_line(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "doubtful"),
+    [
+        ("total time 73 min", True),
+        ("total time: 3.5 h", True),
+        ("total time: 3512", True),
+        ("{'job': 3, 'total_time': 35.12}", True),
+        ("start time 3", True),
+        ("job 3  start_time=3", True),
+        ("{'job': 3, 'end_time': 3}", True),
+        ("ETA 14:37", True),
+        ("arrival, ETA: 1:14:37", True),
+        ("total time: 3.5 s", False),
+        ("total time: 350 ms", False),
+        ("ETA 0:37", False),
+        ("epoch 3, ETA 14:37", False),
+        ("ETA 10:56", False),
+        ("elapsed 14:37", True),
+    ],
+)
+def test_bare_times_that_are_longer_than_the_run(line: str, doubtful: bool) -> None:
+    """They are of something else; a start or an end is a date where a program logs its own."""
+    masks = MASKS.with_files((), dict, duration=10.0)  # at 07:56:03, UTC
+    *_, number = exact_numbers(line, masks)
+    assert leaves_doubt(number) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("duration", "line", "doubtful"),
+    [
+        (10.0, "total time: 3.5 s", True),
+        (10.0, "fold 3, total time: 3.5 s", False),
+        (1000.0, "total time: 3.5 s", False),
+        (10.0, "training time: 3.5 s", False),
+    ],
+)
+def test_experiments_on_a_bare_time_where_they_cost_little(duration: float, line: str, doubtful: bool) -> None:
+    """Of a run of some seconds they are made at once; a long one's total time is its own, if it is no longer."""
+    *_, number = exact_numbers(line, MASKS.with_files((), dict, duration=duration))
+    assert leaves_doubt(number, cheap=True) is doubtful
+
+
 @pytest.mark.parametrize(("line", "doubtful"), [("| order 3 | 12.345 |", False), ("| half-life 12.345 |", True)])
 def test_a_column_says_what_its_numbers_are(line: str, doubtful: bool) -> None:
     """Unless the line itself says otherwise."""
@@ -172,6 +223,10 @@ def test_digits(number: str, exact: bool) -> None:
         ("avg_response_time", True),
         ("step_duration", False),
         ("datetime_complete", False),
+        ("requests_per_second", True),
+        ("sim/jobs_per_sec", True),
+        ("samples_per_second", False),
+        ("eval_steps_per_second", False),
     ],
 )
 def test_keys(name: str, doubtful: bool) -> None:
@@ -257,6 +312,12 @@ def test_what_is_noted_of_a_file(data: bytes, exact: dict[str, bool]) -> None:
         (b'{"age": "30s", "elapsed": "3s"}', {"age"}, ()),
         (b"* lead II: QT 412 ms\n", {"line 1"}, ()),
         (b"epoch 3 took 2 s\n", (), ()),
+        (b"| task | latency |\n|---|---|\n| 3 | 21 |\n", {"line 3"}, ()),
+        (b"| model | fit time |\n|---|---|\n| 3 | 21 |\n", (), ()),
+        (trace(), {"traceEvents[0].ts", "traceEvents[0].dur"}, ()),
+        (trace(ts=1.5e10), (), ()),
+        (trace(cat="cpu_op"), (), ()),
+        (trace(cat="task"), {"traceEvents[0].ts", "traceEvents[0].dur"}, ()),
         (b'{"function": "resize", "memory_mb": 1024, "gpu_mem_mb": 1024, "peak_memory_mb": 3}', (), {"memory_mb"}),
         (b"recommended memory: 512 MB\npeak memory: 512 MB\n", (), {"line 1"}),
     ],
@@ -268,11 +329,48 @@ def test_few_digits_and_memory(data: bytes, short: Any, memory: Any) -> None:
     assert (content.short, content.memory) == (frozenset(short), frozenset(memory))
 
 
+@pytest.mark.parametrize(
+    ("text", "simulated"),
+    [
+        ("memory used: 150 MB", True),
+        ("peak memory 150 KiB after 300 allocations", True),
+        ("peak_memory", True),
+        ("memoryUsed", True),
+        ("GPU memory used: 150 MB", False),
+        ("process memory: 150 MB", False),
+        ("free memory: 150 MB", False),
+        ("rss 150 MB", False),
+    ],
+)
+def test_memory_of_allocators(text: str, simulated: bool) -> None:
+    """Where no word is of a process or a device, it may be that of an allocator that is simulated."""
+    assert memory_may_be_simulated(text) is simulated
+
+
+def test_memory_far_apart() -> None:
+    """Runs of one program need about as much memory."""
+    assert are_far_apart(["used: 1,100 of 3000 MB", "used: 1,500 of 3000 MB"])
+    assert not are_far_apart(["used: 1,100 MB", "used: 1,200 MB"])
+    assert not are_far_apart(["used: 1,100 MB", "used: 1,500 MB of 3"])
+    content = read(b'{"memory_used": 4096, "peak_memory_mb": 3.5, "gpu_memory_used": 4096}', MASKS)
+    assert content is not None
+    assert content.used == {"memory_used", "peak_memory_mb"}
+    assert content.numbers["peak_memory_mb"] == "3.5"
+
+
+def test_numbers_have_the_same_place_whether_or_not_others_are_moments_of_the_run() -> None:
+    """So that experiments find them again, whose clock may have been another one."""
+    line = "{'start_time': 1795247765.25, 'total_time': 0.25}"
+    masks = MASKS.with_files((), dict, duration=10.0)
+    assert [number.place for number in exact_numbers(line, masks)] == [(2, 2)]
+    assert [number.place for number in exact_numbers(line, MASKS)] == [(1, 2), (2, 2)]
+
+
 def test_plain_numbers_are_kept_for_experiments() -> None:
     """Of times and rates, where a name has one; of all else digests are enough."""
     content = read(b'{"latency": 0.92345, "fps": [3], "memory": 12345, "elapsed": "0:12:31", "loss": 0.5}', MASKS)
     assert content is not None
-    assert content.numbers == {"latency": "0.92345"}
+    assert content.numbers == {"latency": "0.92345", "memory": "12345"}
 
 
 def test_a_moment_of_the_run_is_a_time_under_any_name() -> None:

@@ -115,3 +115,11 @@ def test_heads_without_a_table_are_lines_like_others() -> None:
     assert difference(text, text) is None
     assert difference(text, text.replace("b", "d")) == ("b  elapsed", "d  elapsed")
     assert difference(text, f"{text}!") == ("c | seconds", "c | seconds!")
+
+
+def test_drawn_names_next_to_a_measurement_count_as_names() -> None:
+    """A row with a column of times has other names too, which are data if several runs have them."""
+    table = "| id | seconds |\n|---|---|\n| 0e37df36-f698-4dd5-a8a4-0a5e3a3a3a3a | 0.25 |\n"
+    digest = PrintedDigest(MASKS)
+    digest.feed(table.encode())
+    assert len(digest.result().names) == 1

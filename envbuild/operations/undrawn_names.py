@@ -1,0 +1,89 @@
+"""Names of files in hexadecimal digits that differ between runs though nothing drew them, such as digests of results.
+
+A name of 8 to 40 such digits looks drawn (``uuid4().hex[:8]``), and files are compared under a common name then. Where
+runs are equal but for that, one more run has known entropy: a name that is not in what was drawn was computed of
+something that differs, and is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.verification.clockwork import settings
+from envbuild.verification.content.names import drawn_names, masked_path
+from envbuild.verification.content.values import is_drawn
+from envbuild.verification.files import masks_of
+from envbuild.verification.tokens import unknown_digits
+
+if TYPE_CHECKING:
+    from envbuild.operations.events import Events
+    from envbuild.operations.verify_session import Session
+    from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.clockwork import Setting
+    from envbuild.verification.judge import Ran
+
+_GRACE = 30
+"""Seconds that the run may take beyond three times as long as another one."""
+_BARE = re.compile(r"[0-9a-f]{8,40}")
+
+
+def undrawn_names(session: Session, engine: RunEngine, events: Events) -> tuple[str, ...]:
+    """Return a phrase for each name of a file that differs between runs and that no run drew.
+
+    Args:
+        session: runs that are equal, some files under a common name.
+        engine: runs the container.
+        events: receives ``MoreRuns``.
+    """
+    first, *others = map(_names, session.runs)
+    known = {name for each in others for name in each}
+    own = {name: masked for name, masked in first.items() if name not in known}
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if not own or longest > LONGEST:
+        return ()
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    clock, *_ = settings(int(time.time()), all_known=True)
+    seen: list[Ran] = []
+
+    def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
+        seen.append(ran)
+
+    laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
+    if not seen or not seen[0].ended_well:
+        return ()
+    return phrases(own, _names(seen[0]), drawn_by(seen[0]))
+
+
+def drawn_by(run: Ran) -> tuple[str, ...]:
+    """Return what a fixed stream of entropy gave to a run's processes, in hexadecimal digits."""
+    asked = (each for process in run.record.processes for each in process.asked or ())
+    return tuple(text for each in asked for text in each.drawn)
+
+
+def phrases(own: Mapping[str, str], names: Mapping[str, str], drawn: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is said of names that were not drawn.
+
+    Args:
+        own: names in paths of a run as it is, with their masked paths.
+        names: those of a run with known entropy.
+        drawn: what that gave.
+    """
+    computed = {masked for name, masked in names.items() if unknown_digits(name, drawn)}
+    return tuple(
+        f"names of files: {name} in {masked} was computed, not drawn"
+        for name, masked in own.items()
+        if masked in computed
+    )
+
+
+def _names(run: Ran) -> dict[str, str]:
+    """Return the names in hexadecimal digits in the paths of a run's files, each with its masked path."""
+    paths = [each.path for each in (*run.record.outputs, *run.record.outside)]
+    masks = masks_of(run.record)
+    names = [name for name in drawn_names(paths) if _BARE.fullmatch(name) is not None and not is_drawn(name)]
+    return {name: masked_path(path, masks) for path in sorted(paths) for name in sorted(names) if name in path}
