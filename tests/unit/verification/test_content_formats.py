@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ import pytest
 
 from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
+from envbuild.verification.content.boosting import is_time_of_iteration
+from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.values import number
 from envbuild.verification.printed import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
 
@@ -439,3 +443,14 @@ def test_the_uuid_of_a_saved_model_does_not_count() -> None:
     assert not compared(FINGERPRINT, FINGERPRINT.replace(b"2\x02\x08\x04", b"2\x02\x08\x05")).same
     assert read(FINGERPRINT.replace(b":'1549", b":'a549"), MASKS) is None
     assert read(FINGERPRINT + FINGERPRINT, MASKS) is None
+
+
+def test_names_of_a_table_are_not_read_again_for_each_of_its_numbers() -> None:
+    """A file of JSON with many numbers takes time in proportion to its size."""
+
+    def never() -> Iterator[str]:
+        raise AssertionError("all names were read for one number")
+        yield ""
+
+    assert not is_time_of_iteration("neuron_17", never())
+    number(Canonical(masks=MASKS), "neuron_17", "neuron_17", 0.25, "0.25", never())
