@@ -454,3 +454,36 @@ def test_names_of_a_table_are_not_read_again_for_each_of_its_numbers() -> None:
 
     assert not is_time_of_iteration("neuron_17", never())
     number(Canonical(masks=MASKS), "neuron_17", "neuron_17", 0.25, "0.25", never())
+
+
+def as_duckdb(identity: bytes, *, value: int = 1, flags: int = 0, wrong: int = 0) -> bytes:
+    """Make the headers of a database of DuckDB, and a block."""
+    head = bytearray(4096)
+    head[8:12], head[12:20], head[20:28] = b"DUCK", struct.pack("<Q", 67), struct.pack("<Q", flags)
+    head[124:140] = identity
+    total = 5381
+    for (word,) in struct.iter_unpack("<Q", head[8:]):
+        total ^= word * 0xBF58476D1CE4E5B9 % (1 << 64)
+    head[:8] = struct.pack("<Q", total ^ wrong)
+    return bytes(head) + bytes(8192) + struct.pack("<Q", value) * 512
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (as_duckdb(b"1234567890abcdef"), True),
+        (as_duckdb(b"1234567890abcdef", value=2), False),
+        (as_duckdb(b"1234567890abcdef", flags=1), False),  # encrypted
+        (as_duckdb(b"1234567890abcdef", wrong=1), False),
+    ],
+)
+def test_the_identity_of_a_duckdb_file_does_not_count(other: bytes, *, same: bool) -> None:
+    """A database of DuckDB has 16 drawn bytes, and a checksum with them; all else counts, a wrong checksum too."""
+    mine, theirs = read(as_duckdb(b"fedcba0987654321"), MASKS), read(other, MASKS)
+    assert mine is not None
+    assert (theirs is not None and compare(mine, theirs).same) is same
+
+
+def test_a_duckdb_file_without_an_identity_counts_by_its_bytes() -> None:
+    """Older versions draw none."""
+    assert read(as_duckdb(bytes(16)), MASKS) is None
