@@ -344,7 +344,7 @@ SAME = {
     "sktime's times to predict": (
         b"test_MAPE,fit_time,pred_time,len_train_window\n0.25,0.125,0.5,72\n",
         b"test_MAPE,fit_time,pred_time,len_train_window\n0.25,0.125,0.75,72\n",
-        "pred_time",
+        "pred_time differs",
     ),
     "csv with quotes": (
         b'a,mean_fit_time,params\n1,0.25,"{\'C\': 1, \'k\': ""x""}"\n',
