@@ -11,6 +11,7 @@ import msgspec
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
 from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
+from envbuild.verification.content.avro import is_avro, read_avro
 from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import (
@@ -233,6 +234,8 @@ def _kind(data: bytes) -> str:
         return "spec"
     if is_lock(data):
         return "lock"
+    if is_avro(data):
+        return "avro"
     if is_duckdb(data):
         return "duckdb"
     if data.startswith(TRANSACTIONS):
@@ -292,6 +295,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_spec(out, path, data)
     elif kind == "lock":
         read_lock(out, path, data)
+    elif kind == "avro":
+        read_avro(out, path, data)
     elif kind == "duckdb":
         read_duckdb(out, path, data)
     elif kind == "transactions":

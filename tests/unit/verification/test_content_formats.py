@@ -487,3 +487,30 @@ def test_the_identity_of_a_duckdb_file_does_not_count(other: bytes, *, same: boo
 def test_a_duckdb_file_without_an_identity_counts_by_its_bytes() -> None:
     """Older versions draw none."""
     assert read(as_duckdb(bytes(16)), MASKS) is None
+
+
+def as_avro(marker: bytes, *, record: bytes = b"\x02", last: bytes = b"", schema: bytes = b"1") -> bytes:
+    """Make a file of Avro with two blocks of one record each."""
+    head = b"Obj\x01\x02\x16avro.schema" + bytes([2 * len(schema)]) + schema + b"\0"
+    return head + marker + (b"\x02\x02" + record + marker) + (b"\x02\x02\x04" + (last or marker))
+
+
+MARKER, OTHERS = b"0123456789abcdef", b"fedcba9876543210"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (as_avro(OTHERS), True),
+        (as_avro(OTHERS, record=b"\x04"), False),
+        (as_avro(OTHERS, schema=b"2"), False),
+        (as_avro(OTHERS, last=MARKER), False),  # another marker at the end
+        (as_avro(OTHERS)[:-1], False),
+        (as_avro(OTHERS) + b"\0", False),
+    ],
+)
+def test_the_marker_between_blocks_of_avro_does_not_count(other: bytes, *, same: bool) -> None:
+    """Sixteen bytes are drawn for each file; all else counts, and a file whose markers differ counts by its bytes."""
+    mine, theirs = read(as_avro(MARKER), MASKS), read(other, MASKS)
+    assert mine is not None
+    assert (theirs is not None and compare(mine, theirs).same) is same
