@@ -211,6 +211,18 @@ def name_leaves_doubt(name: str) -> bool:
     return not all(names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
 
 
+_OF_EVALUATION = frozenset(("fit_time", "len_train_window"))
+
+
+def is_time_of_prediction(name: str, names: Iterable[str]) -> bool:
+    """Whether a column is how long sktime's ``evaluate`` took to predict; elsewhere ``pred_time`` is a predicted time.
+
+    Args:
+        name: of the column; ``names``: of all columns, which are looked at for that name alone.
+    """
+    return name == "pred_time" and {*names} >= _OF_EVALUATION
+
+
 def are_durations(name: str) -> bool:
     """Whether a name is certainly of durations, or of the load, so that a list of numbers may be left out too."""
     words = [word.lower() for word in _SPLIT.split(name) if word]

@@ -17,6 +17,7 @@ from envbuild.verification.judge import Measured
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
 from envbuild.verification.tokens import (
     Piece,
+    are_no_processes,
     goes_with_time,
     mark_drawn,
     mark_figures,
@@ -175,7 +176,8 @@ def may_be_drawn(runs: Sequence[Seen]) -> bool:
     ) or any(
         may_have_processes(texts)
         for _, name, values, _ in _places(runs)
-        if len(texts := [(when, f"{name} {value}") for when, value in values if isinstance(value, str)]) == len(values)
+        if not are_no_processes([value for _, value in values if isinstance(value, str)])
+        and len(texts := [(when, f"{name} {value}") for when, value in values if isinstance(value, str)]) == len(values)
     )
 
 

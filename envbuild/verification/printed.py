@@ -630,6 +630,13 @@ _TABLE = (
         rf"(?P<keep>(?:^|(?<=[\s:|]))\d+(?:\.\d+)?[kMGT]?\s?(?P<unit>[^\W\d]\w*) ?\[)\d{{1,4}}:\d\d(?::\d\d)?"
         rf", +(?:{_NUMBER}|\?)(?:s/ ?(?P=unit)|[kMGT]? ?(?P=unit)/s)(?=[],])",
     ),
+    # alive-progress' last line: ``|████| 30/30 [100%] in 0.3s (97.42/s)``; without a total ``|████| 30 in 0.3s (97/s)``
+    _rule(
+        "rates",
+        "rate",
+        "/s)",
+        rf"(?P<keep>(?:\[\d{{1,3}}%\]|\| (?:\(!\) )?\d+) in (?:\d+:)?{_NUMBER}s? \()~?{_NUMBER}/s(?=\))",
+    ),
     # Rates, before durations, which they contain.
     _rule("rates", "rate", "/s", rf"{_FREE}{_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
     _rule(

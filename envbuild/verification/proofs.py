@@ -40,7 +40,11 @@ _FIXED = {
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
 _IMPORTS = "importlib."
-"""Who looks for modules: of what is listed a set is made (``FileFinder._fill_cache``), so that no order matters."""
+"""Who looks for modules and for packages' metadata.
+
+Of what is listed a set is made (``FileFinder._fill_cache``) or a table by name (``metadata.Lookup``), so that no order
+matters.
+"""
 _THINGS = {
     "host": "the result depends on the name of the host",
     "times": "the result depends on the times of change of files",
@@ -177,7 +181,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     }
     said = set()
     found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
-    own = [each for each in found if not each.call.startswith(_IMPORTS)]
+    own = [each for each in found if not (each.call.startswith(_IMPORTS) or each.module.startswith(_IMPORTS))]
     for listing in own or found:
         place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
         if place in said or place in harmless or listing.module == "shutil":

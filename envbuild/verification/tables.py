@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from envbuild.core.patterns import lazy
-from envbuild.record.measurements import kind_of, name_leaves_doubt
+from envbuild.record.measurements import is_time_of_prediction, kind_of, name_leaves_doubt
 
 _BARS = lazy(r"[|│┃║]")
 _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
@@ -151,9 +151,19 @@ def _columns(head: str, rule: str) -> _Columns | None:
         names = [head[start:end] for start, end in spans]
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
             return None  # words between the columns
-    kinds = {at: kind for at, name in enumerate(names) if (kind := _kind(name))}
+    kinds = _kinds(names)
     doubted = frozenset(at for at, name in enumerate(names) if _is_doubted(name))
     return _Columns(len(names), kinds, spans, _bars(head), doubted=doubted) if kinds else None
+
+
+def _kinds(names: Sequence[str]) -> dict[int, str]:
+    """Return the kind of measurement by the place of its column."""
+    plain = [name.strip() for name in names]
+    return {
+        at: kind
+        for at, name in enumerate(plain)
+        if (kind := "time" if is_time_of_prediction(name, plain) else _kind(name))
+    }
 
 
 def _is_doubted(name: str) -> bool:
@@ -169,7 +179,7 @@ def _frame(head: str, row: str) -> _Columns | None:
     if index is None or index.end() > names[0].start() + len(names[0][0]):
         return None
     ends = (index.end() - 1, *(name.end() for name in names))
-    kinds = {at: kind for at, name in enumerate(names, 1) if (kind := _kind(name[0]))}
+    kinds = {at + 1: kind for at, kind in _kinds([name[0] for name in names]).items()}
     if not kinds or not _cut(row, ends):
         return None
     doubted = frozenset(at for at, name in enumerate(names, 1) if _is_doubted(name[0]))

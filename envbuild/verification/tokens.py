@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 _SPACES = re.compile(r"\s+")
 _BLANKS = re.compile(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
-_MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-\Z")
+_MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-")
 _NAME = 80
 """Characters before and after a number in which it may be named."""
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
@@ -229,7 +229,7 @@ def _split(text: str) -> tuple[str, list[_Token]]:
     for found in _TOKEN.finditer(text):
         parts.append(text[place : found.start()])
         kind = str(found.lastgroup)
-        if kind == "number" and _MINUS.search(text, 0, found.start()) is not None:
+        if kind == "number" and _MINUS.match(text, max(found.start() - 1, 0)) is not None:
             kind = "negative"  # no time
         parts.append(f"\0{kind if kind in _OWN_MARKS else 'date'}\0")
         begin, end = found.span()
@@ -386,6 +386,16 @@ def _is_own(when: Setting, token: _Token) -> bool:
     return _is_whole(token) and when.processes <= int(token.text) < when.processes + PROCESSES
 
 
+_ONE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def are_no_processes(values: Sequence[str]) -> bool:
+    """Whether values are one number each, not all of which may be that of a process: nothing else need be looked at."""
+    if not all(map(_ONE_NUMBER.fullmatch, values)):
+        return False
+    return not all(value.isdecimal() and len(value) < _DIGITS_OF_ALL and int(value) <= _LARGEST for value in values)
+
+
 def may_have_processes(texts: Sequence[tuple[When, str]]) -> bool:
     """Whether texts differ in a whole number that may be that of a process.
 
@@ -398,7 +408,11 @@ def may_have_processes(texts: Sequence[tuple[When, str]]) -> bool:
     at = _whole_numbers(texts)
     if not at or any(_OF_PROCESSES.search(text) for _, text in texts):
         return bool(at)
-    values = [(isinstance(when, Setting), [int(_split(text)[1][each].text) for each in at]) for when, text in texts]
+    values = [
+        (isinstance(when, Setting), [int(tokens[each].text) for each in at])
+        for when, text in texts
+        for tokens in (_split(text)[1],)
+    ]
     real, fixed = ({tuple(numbers) for known, numbers in values if known is kind} for kind in (False, True))
     return len(real) == len(fixed) == 1 and all(
         0 < abs(one - other) < _NEAR for one, other in zip(*real, *fixed, strict=True)
@@ -444,6 +458,8 @@ _NEAR = 8
 """Numbers that are used up for what ends a run in time, at most."""
 _LARGEST = 1 << 22
 """Of the numbers that Linux gives processes (``PID_MAX_LIMIT``)."""
+_DIGITS_OF_ALL = 20
+"""More digits than Python need convert; zeros in front are few."""
 
 
 def _draw(word: str, drawn: Sequence[str]) -> int | None:

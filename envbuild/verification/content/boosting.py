@@ -31,8 +31,10 @@ def is_time_of_iteration(key: str, siblings: Iterable[str]) -> bool:
 
     Under such names alone it may be a result: how long something remains is predicted too.
     """
+    if key not in _TIMES:
+        return False  # before all names are looked at: a table may have many numbers
     names = {*siblings}
-    return key in _TIMES and names >= _ITERATION and bool(names & _EVALUATED) and names <= _ITERATION | _EVALUATED
+    return names >= _ITERATION and bool(names & _EVALUATED) and names <= _ITERATION | _EVALUATED
 
 
 def read_model(out: Canonical, path: str, data: bytes) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import kind_of, may_be_memory, name_leaves_doubt
+from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
@@ -393,6 +393,8 @@ def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> 
         return {*names} >= values.MONITOR
     if tuple(names) == TIME_LEFT:
         return at > 0
+    if is_time_of_prediction(name, names):
+        return True
     kind = kind_of(name)
     if kind is None or kind == "identity":
         return False

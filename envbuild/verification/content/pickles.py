@@ -333,7 +333,9 @@ class _Walk:
             return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
-            out.leave_out(path, repr(node.parts[1].parts[0]), "time", packed=True, moment=True)
+            packed = node.parts[1].parts[0]
+            during = len(packed) > _OF_DAY and out.is_during(moment + _of_day(packed))
+            out.leave_out(path, repr(packed), "time", packed=True, moment=True, during=during)
             return
         if node.kind != "dict":
             for at, each in enumerate(node.parts):
@@ -486,3 +488,14 @@ def _moment(node: Node) -> float | None:
     if not isinstance(packed, bytes) or len(packed) not in (4, 10):
         return None
     return day(packed[0] << 8 | packed[1], packed[2] & 127, packed[3])
+
+
+_OF_DAY = 4
+"""Bytes of a date, behind which the time of day is in a pickled ``datetime``."""
+_NOON = 43200
+
+
+def _of_day(packed: bytes) -> float:
+    """Return the seconds since noon of a pickled ``datetime``; in another zone than UTC it is none of the run."""
+    hour, minute, second, *fraction = packed[_OF_DAY:]
+    return hour * 3600 + minute * 60 + second + int.from_bytes(fraction, "big") / 1e6 - _NOON

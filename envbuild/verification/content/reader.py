@@ -11,6 +11,7 @@ import msgspec
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
 from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
+from envbuild.verification.content.avro import is_avro, read_avro
 from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import (
@@ -28,12 +29,15 @@ from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, re
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
 from envbuild.verification.content.documents import read_text
+from envbuild.verification.content.duckdb import is_database as is_duckdb
+from envbuild.verification.content.duckdb import read_database as read_duckdb
 from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
 from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
@@ -230,6 +234,10 @@ def _kind(data: bytes) -> str:
         return "spec"
     if is_lock(data):
         return "lock"
+    if is_avro(data):
+        return "avro"
+    if is_duckdb(data):
+        return "duckdb"
     if data.startswith(TRANSACTIONS):
         return "transactions"
     if is_log_of_wandb(data):
@@ -238,6 +246,8 @@ def _kind(data: bytes) -> str:
         return "fingerprint"
     if is_model(data):
         return "onnx"
+    if is_msgpack(data):
+        return "msgpack"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -285,6 +295,10 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_spec(out, path, data)
     elif kind == "lock":
         read_lock(out, path, data)
+    elif kind == "avro":
+        read_avro(out, path, data)
+    elif kind == "duckdb":
+        read_duckdb(out, path, data)
     elif kind == "transactions":
         read_transactions(out, path, data, nested)
     elif kind == "log":
@@ -293,6 +307,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_fingerprint(out, path, data)
     elif kind == "onnx":
         read_onnx(out, path, data, nested)
+    elif kind == "msgpack":
+        read_msgpack(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
+from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.printed import common_host, moment_of
 
@@ -75,6 +75,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
     if kind == "memory" and not may_be_memory(key, value):
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
+        kind = "time"
+    if kind is None and is_time_of_prediction(key, siblings):
         kind = "time"
     if kind is None and key == "ups" and "wps" in siblings:  # fairseq's updates per second; elsewhere votes
         kind = "rate"

@@ -17,7 +17,15 @@ from hypothesis import strategies as st
 
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import in_order, mark_drawn, mark_figures, of_bytes, of_texts, skeleton
+from envbuild.verification.tokens import (
+    are_no_processes,
+    in_order,
+    mark_drawn,
+    mark_figures,
+    of_bytes,
+    of_texts,
+    skeleton,
+)
 
 START = 1_790_000_000
 
@@ -544,3 +552,19 @@ def test_a_reading_is_no_date_that_there_is_not(number: str) -> None:
     """A machine that has been up for 20,000 s reads nanoseconds that begin as a year does."""
     assert skeleton(f"begun at {number}") == skeleton("begun at 21002365292372")
     assert skeleton("begun at 20261121080001") != skeleton("begun at 21002365292372")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (("1495395020", "2447179930"), True),
+        (("0.5", "0.25"), True),
+        (("12", "13.5"), True),
+        (("12", "13"), False),
+        (("12 13", "12 14"), False),
+        (("9" * 5000, "8" * 5000), True),
+    ],
+)
+def test_numbers_that_are_no_processes_are_not_looked_at_closer(values: tuple[str, ...], *, expected: bool) -> None:
+    """Files with 100,000 numbers that differ, as generators have them, took minutes."""
+    assert are_no_processes(values) is expected

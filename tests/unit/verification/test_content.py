@@ -341,6 +341,11 @@ SAME = {
         as_json(record={"thread": {"id": 139_146_890_123_456, "name": "MainThread"}}, loss=0.25),
         "record.thread.id differs",
     ),
+    "sktime's times to predict": (
+        b"test_MAPE,fit_time,pred_time,len_train_window\n0.25,0.125,0.5,72\n",
+        b"test_MAPE,fit_time,pred_time,len_train_window\n0.25,0.125,0.75,72\n",
+        "pred_time differs",
+    ),
     "csv with quotes": (
         b'a,mean_fit_time,params\n1,0.25,"{\'C\': 1, \'k\': ""x""}"\n',
         b'a,mean_fit_time,params\n1,0.75,"{\'C\': 1, \'k\': ""x""}"\n',
@@ -383,6 +388,10 @@ OTHER = {
         b'<html><tr id="10099999"><td>10099999</td></tr></html>',
     ),
     "dur elsewhere": (as_json(dur=3.32, epoch=1), as_json(dur=2.24, epoch=1)),
+    "predicted times": (
+        b"test_MAPE,fit_time,pred_time\n0.25,0.125,0.5\n",
+        b"test_MAPE,fit_time,pred_time\n0.25,0.125,0.75\n",
+    ),
     "skorch's history, a loss": (
         SKORCH % b"3.32",
         (SKORCH % b"3.32").replace(b"0.5", b"0.4"),

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ import pytest
 
 from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
+from envbuild.verification.content.boosting import is_time_of_iteration
+from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.values import number
 from envbuild.verification.printed import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
 
@@ -439,3 +443,74 @@ def test_the_uuid_of_a_saved_model_does_not_count() -> None:
     assert not compared(FINGERPRINT, FINGERPRINT.replace(b"2\x02\x08\x04", b"2\x02\x08\x05")).same
     assert read(FINGERPRINT.replace(b":'1549", b":'a549"), MASKS) is None
     assert read(FINGERPRINT + FINGERPRINT, MASKS) is None
+
+
+def test_names_of_a_table_are_not_read_again_for_each_of_its_numbers() -> None:
+    """A file of JSON with many numbers takes time in proportion to its size."""
+
+    def never() -> Iterator[str]:
+        raise AssertionError("all names were read for one number")
+        yield ""
+
+    assert not is_time_of_iteration("neuron_17", never())
+    number(Canonical(masks=MASKS), "neuron_17", "neuron_17", 0.25, "0.25", never())
+
+
+def as_duckdb(identity: bytes, *, value: int = 1, flags: int = 0, wrong: int = 0) -> bytes:
+    """Make the headers of a database of DuckDB, and a block."""
+    head = bytearray(4096)
+    head[8:12], head[12:20], head[20:28] = b"DUCK", struct.pack("<Q", 67), struct.pack("<Q", flags)
+    head[124:140] = identity
+    total = 5381
+    for (word,) in struct.iter_unpack("<Q", head[8:]):
+        total ^= word * 0xBF58476D1CE4E5B9 % (1 << 64)
+    head[:8] = struct.pack("<Q", total ^ wrong)
+    return bytes(head) + bytes(8192) + struct.pack("<Q", value) * 512
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (as_duckdb(b"1234567890abcdef"), True),
+        (as_duckdb(b"1234567890abcdef", value=2), False),
+        (as_duckdb(b"1234567890abcdef", flags=1), False),  # encrypted
+        (as_duckdb(b"1234567890abcdef", wrong=1), False),
+    ],
+)
+def test_the_identity_of_a_duckdb_file_does_not_count(other: bytes, *, same: bool) -> None:
+    """A database of DuckDB has 16 drawn bytes, and a checksum with them; all else counts, a wrong checksum too."""
+    mine, theirs = read(as_duckdb(b"fedcba0987654321"), MASKS), read(other, MASKS)
+    assert mine is not None
+    assert (theirs is not None and compare(mine, theirs).same) is same
+
+
+def test_a_duckdb_file_without_an_identity_counts_by_its_bytes() -> None:
+    """Older versions draw none."""
+    assert read(as_duckdb(bytes(16)), MASKS) is None
+
+
+def as_avro(marker: bytes, *, record: bytes = b"\x02", last: bytes = b"", schema: bytes = b"1") -> bytes:
+    """Make a file of Avro with two blocks of one record each."""
+    head = b"Obj\x01\x02\x16avro.schema" + bytes([2 * len(schema)]) + schema + b"\0"
+    return head + marker + (b"\x02\x02" + record + marker) + (b"\x02\x02\x04" + (last or marker))
+
+
+MARKER, OTHERS = b"0123456789abcdef", b"fedcba9876543210"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (as_avro(OTHERS), True),
+        (as_avro(OTHERS, record=b"\x04"), False),
+        (as_avro(OTHERS, schema=b"2"), False),
+        (as_avro(OTHERS, last=MARKER), False),  # another marker at the end
+        (as_avro(OTHERS)[:-1], False),
+        (as_avro(OTHERS) + b"\0", False),
+    ],
+)
+def test_the_marker_between_blocks_of_avro_does_not_count(other: bytes, *, same: bool) -> None:
+    """Sixteen bytes are drawn for each file; all else counts, and a file whose markers differ counts by its bytes."""
+    mine, theirs = read(as_avro(MARKER), MASKS), read(other, MASKS)
+    assert mine is not None
+    assert (theirs is not None and compare(mine, theirs).same) is same

@@ -25,6 +25,8 @@ from envbuild.verification.printed import Masks
 from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)
+DURING = datetime.datetime(2026, 11, 21, 7, 56, 3, 250_000)
+"""Within the run."""
 
 
 def trace(ts: float = 12, **more: str) -> bytes:
@@ -287,6 +289,8 @@ def test_midnight() -> None:
         (b"id,call_duration\n1,70\n2,71\n", {}),
         (pickle.dumps({"due": datetime.datetime(2026, 11, 22)}), {"due": True}),
         (pickle.dumps({"saved_at": datetime.datetime(2026, 11, 22)}), {"saved_at": False}),
+        (pickle.dumps([datetime.datetime(2026, 11, 21, 8, 0, 0)]), {"[0]": True}),
+        (pickle.dumps([DURING]), {"[0]": False}),
         (b"half-life 3.5123 s\n", {"line 1": True}),
         (b"took 3.5123 s\n", {"line 1": False}),
         (b"i,time\n0,1.2345\n1,2.2345\n", {"time": True}),

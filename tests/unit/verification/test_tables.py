@@ -123,3 +123,25 @@ def test_drawn_names_next_to_a_measurement_count_as_names() -> None:
     digest = PrintedDigest(MASKS)
     digest.feed(table.encode())
     assert len(digest.result().names) == 1
+
+
+EVALUATED = (
+    "   test_MAPE  fit_time  pred_time  len_train_window   cutoff\n0   {}  0.005102   {}                72  1954-12\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "equal"),
+    [
+        (EVALUATED.format("0.156669", "0.023147"), EVALUATED.format("0.156669", "0.063942"), True),
+        (EVALUATED.format("0.156669", "0.023147"), EVALUATED.format("0.156670", "0.023147"), False),
+        (
+            EVALUATED.replace("len_train_window", "predicted_window").format("0.156669", "0.023147"),
+            EVALUATED.replace("len_train_window", "predicted_window").format("0.156669", "0.063942"),
+            False,
+        ),
+    ],
+)
+def test_how_long_sktime_took_to_predict(before: str, after: str, *, equal: bool) -> None:
+    """``pred_time`` is a duration in the table that ``evaluate`` returns, and a result in all others."""
+    assert (difference(before, after) is None) is equal

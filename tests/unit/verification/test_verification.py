@@ -794,8 +794,12 @@ def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
 
 
 def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itself() -> None:
-    """The import system makes a set of the names that it finds: their order is of no consequence."""
-    names = ({"call": "importlib._bootstrap._find_and_load", "line": 2}, {"call": "os.scandir", "line": 9})
+    """The import system makes a set of what it finds, metadata are found by name: the order is of no consequence."""
+    names = (
+        {"call": "importlib._bootstrap._find_and_load", "line": 2},
+        {"call": "sktime.evaluate", "line": 5, "module": "importlib.metadata"},
+        {"call": "os.scandir", "line": 9},
+    )
     listings = [{"file": "/workspace/train.py", "folder": "data", "module": "__main__", **each} for each in names]
     runs = [record(identity, processes=(process(listings=listings),)) for identity in ("A" * 26, "B" * 26)]
     found = rank_causes(evidence(proven=("listings",), a=runs[0], b=runs[1]))
