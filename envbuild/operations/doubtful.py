@@ -65,8 +65,6 @@ _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
-_MORE_PAIRS = 4
-"""The same, of an order of lines that two of the runs before had in common: luck has few orders to choose from."""
 
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
@@ -195,7 +193,7 @@ class _Left:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
         for stream, lines in self.streams[at].items():
             for row in lines:
-                if row.masked.kinds == {"memory"} and memory_may_be_simulated(row.text):
+                if "memory" in row.masked.kinds and memory_may_be_simulated(row.text):
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
@@ -227,7 +225,7 @@ class InDoubt:
         doubtful: the places that may be results by their words.
         short: places of such numbers that have few digits, so that experiments show less.
         memory: places of what was left out as memory; no experiments are made of them.
-        orders: streams of several processes whose lines came in several orders.
+        orders: streams of several processes whose lines came in another order in each run.
     """
 
     left: _Left
@@ -340,14 +338,12 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
 
 
 def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
-    """Whether runs have the same lines of a stream in several orders."""
+    """Whether each run has the same lines of a stream in an order of its own: luck has few to choose from otherwise."""
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
     several = several_processes(*(run.record for run in runs))
-    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed})
-
-
-def _orders(runs: Sequence[Ran], stream: Stream) -> int:
-    return len({(run.stdout if stream == "stdout" else run.stderr).sha256 for run in runs})
+    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed}) == len(
+        runs
+    )
 
 
 def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
@@ -358,23 +354,19 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
     """
     fixed, plain = _Left(session=laboratory.session), _Left(session=laboratory.session)
     orders = list(doubts.orders)
-    few = any(_orders(doubts.left.runs, stream) < len(doubts.left.runs) for stream in orders)
-    for number in range(_MORE_PAIRS if few else _PAIRS):
+    for number in range(_PAIRS):
         if not _look(laboratory, fixed, "entropy fixed", ("entropy",), number):
             return None
         orders = [stream for stream in orders if in_one_order(fixed.runs, stream)]
         if not orders:
             return None
-    for number in range(_PAIRS if few else 1):
-        if not _look(laboratory, plain, "nothing varied", (), number):
-            return None
-        if not any(in_one_order(plain.runs, stream) for stream in orders):
-            break
+    if not _look(laboratory, plain, "nothing varied", (), 0):
+        return None
     orders = [stream for stream in orders if not in_one_order(plain.runs, stream)]
     if not orders:
         return None
     texts = [text for stream in orders for text in [_first_moved(doubts.left, stream)] if text is not None]
-    groups = _by_order(doubts.left.runs, orders)
+    groups = [[at] for at in range(len(doubts.left.runs))]
     return Refuted(
         places=dict.fromkeys(orders, ("order of lines",)),
         groups=groups,
@@ -384,21 +376,12 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
     )
 
 
-def _by_order(runs: Sequence[Ran], streams: Sequence[Stream]) -> list[list[int]]:
-    """Return the places of runs that printed streams in the same orders."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for at, run in enumerate(runs):
-        key = tuple((run.stdout if stream == "stdout" else run.stderr).sha256 for stream in streams)
-        groups.setdefault(key, []).append(at)
-    return [*groups.values()]
-
-
 def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
-    """Return the first line of a stream that is another one in the first run of another order."""
+    """Return the first line of a stream that is another one in the second run."""
     project = left.session.plan.request.project
-    (one, *_), *others = _by_order(left.runs, [stream])
-    pair = left.runs[one], left.runs[others[0][0] if others else one]
-    before, after = ([*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in pair)
+    before, after = (
+        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in left.runs[:2]
+    )
     return next(
         (
             TextDifference(path=stream, line=one.number, before=one.text, after=other.text)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _GRACE = 30
 """Seconds that the run may take beyond three times as long as another one."""
 _BARE = re.compile(r"[0-9a-f]{8,40}")
+_MOST = 20
+"""Names that are quoted."""
 
 
 def undrawn_names(session: Session, engine: RunEngine, events: Events) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ def undrawn_names(session: Session, engine: RunEngine, events: Events) -> tuple[
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     if not seen or not seen[0].ended_well:
         return ()
-    return phrases(own, _names(seen[0]), drawn_by(seen[0]))
+    return phrases(own, _names(seen[0]), drawn_by(seen[0]))[:_MOST]
 
 
 def drawn_by(run: Ran) -> tuple[str, ...]:
@@ -75,7 +77,7 @@ def phrases(own: Mapping[str, str], names: Mapping[str, str], drawn: tuple[str, 
     """
     computed = {masked for name, masked in names.items() if unknown_digits(name, drawn)}
     return tuple(
-        f"names of files: {name} in {masked} was computed, not drawn"
+        f"names of files: {name} in {masked} is not as it was drawn: computed of what differs, or by a generator"
         for name, masked in own.items()
         if masked in computed
     )
@@ -85,5 +87,5 @@ def _names(run: Ran) -> dict[str, str]:
     """Return the names in hexadecimal digits in the paths of a run's files, each with its masked path."""
     paths = [each.path for each in (*run.record.outputs, *run.record.outside)]
     masks = masks_of(run.record)
-    names = [name for name in drawn_names(paths) if _BARE.fullmatch(name) is not None and not is_drawn(name)]
-    return {name: masked_path(path, masks) for path in sorted(paths) for name in sorted(names) if name in path}
+    names = {name for name in drawn_names(paths) if _BARE.fullmatch(name) is not None and not is_drawn(name)}
+    return {name: masked_path(path, masks) for path in sorted(paths) for name in drawn_names([path]) if name in names}

@@ -178,10 +178,13 @@ _OF_TRACKERS = frozenset(("_runtime", "_timestamp"))
 """Names that Weights & Biases gives."""
 
 
-def may_be_simulated(words: Iterable[str]) -> bool:
-    """Whether words of a name, in lower case, are of nothing but what is simulated too: ``mean wait time``."""
+def may_be_simulated(words: Iterable[str], *, queues: bool = True) -> bool:
+    """Whether words of a name, in lower case, are of nothing but what is simulated too: ``mean wait time``.
+
+    ``queues``: rates of what queues serve are, too, such as ``requests_per_second``.
+    """
     words = [*words]
-    if "per" in words and not _OF_QUEUES.isdisjoint(words):
+    if queues and "per" in words and not _OF_QUEUES.isdisjoint(words):
         return True
     core = [word for word in words if word in _SIMULATED or word not in _STATISTICS]
     return bool(core) and _SIMULATED.issuperset(core)
@@ -197,7 +200,7 @@ def are_ends(words: Iterable[str]) -> bool:
     return _ENDS.issuperset(words)
 
 
-def name_leaves_doubt(name: str) -> bool:
+def name_leaves_doubt(name: str, *, queues: bool = True) -> bool:
     """Whether a name is one that data have as well: of times that is bare, or with what no program does.
 
     Such as ``call_duration`` or ``valve_throughput``, or what is simulated too.
@@ -206,7 +209,7 @@ def name_leaves_doubt(name: str) -> bool:
     if kind not in ("time", "rate") or name in _OF_TRACKERS:
         return False
     words = [word for each in _SPLIT.split(name) if (word := each.lower().rstrip("0123456789"))]
-    if may_be_simulated(words) or (kind == "time" and are_ends(words)):
+    if may_be_simulated(words, queues=queues) or (kind == "time" and are_ends(words)):
         return True
     return not all(names_measuring(word) or word in _AROUND or word in _BEGINNINGS for word in words)
 

@@ -31,7 +31,9 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_AMOUNTS = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+_AMOUNTS = re.compile(
+    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:([kmgt]?)i?b(?:ytes)?\b|((?:of|/)\s?(?=\d)))?", re.IGNORECASE
+)
 _ONLY_DAY = re.compile(_DAY)
 _OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
 _OF_TIMES = frozenset((
@@ -81,7 +83,9 @@ _MOMENTS = frozenset(("start", "end", "begin", "finish"))
 _UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
 _RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
 _IN_SECONDS = (
-    (re.compile(r"\s?(?:[nuµm]s|msecs?|milliseconds?)(?![a-z])", re.IGNORECASE), 1e-3),
+    (re.compile(r"\s?ns(?![a-z])", re.IGNORECASE), 1e-9),
+    (re.compile(r"\s?[uµ]s(?![a-z])", re.IGNORECASE), 1e-6),
+    (re.compile(r"\s?(?:ms|msecs?|milliseconds?)(?![a-z])", re.IGNORECASE), 1e-3),
     (re.compile(r"\s?min(?:s|utes?)?(?![a-z])", re.IGNORECASE), 60.0),
     (re.compile(r"\s?h(?:ours?)?(?![a-z])", re.IGNORECASE), 3600.0),
 )
@@ -91,6 +95,9 @@ _SLACK, _ESTIMATE = 3.0, 60.0
 _CHEAP = 20.0
 """Seconds of a run that is short enough for experiments on a bare ``total time``."""
 _OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
+_FAR = 512
+"""Characters before a number that may say of what it is."""
+_OF_STEPS = re.compile(r"\d\s?/\s?\d")
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
@@ -191,7 +198,7 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
         named: a column, or what printed the line, says that it is a measurement; the line need not.
         cheap: experiments can decide whether it is one, if the run is short.
     """
-    said = _words_of(_CLAUSES.split(number.before)[-1])
+    said = _words_of(_CLAUSES.split(number.before[-_FAR:])[-1])
     if not number.is_plain:
         said = [word for word in said if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
     words = ([word for word in said if word not in _NEUTRAL] or said)[-_WORDS:]
@@ -215,7 +222,7 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
 
 def _speaks_of_work(text: str) -> bool:
     """Whether a text names a step of a program, or something that it has done."""
-    return any(word in _STEPS or word in _DONE for word in _words_of(text))
+    return any(word in _STEPS or word in _DONE for word in _words_of(text[-_FAR:]))
 
 
 def _is_of_other(number: Number, words: list[str], *, cheap: bool) -> bool:
@@ -233,7 +240,12 @@ def _is_of_other(number: Number, words: list[str], *, cheap: bool) -> bool:
 
 
 def _is_no_estimate(number: Number) -> bool:
-    """Whether a time such as ``ETA 14:37`` is far longer than the run took, and no time of day that it had."""
+    """Whether a time such as ``ETA 14:37`` is far longer than the run took, and no time of day that it had.
+
+    The first ones behind a number of steps (``1/100 … ETA: 14:37``) are: they have what was done once in them.
+    """
+    if _OF_STEPS.search(number.before[-_FAR:]) is not None:
+        return False
     return not number.of_day and _seconds(number.text) > max(_ESTIMATE, 3 * number.took)
 
 
@@ -321,6 +333,8 @@ _OF_ALLOCATORS = frozenset((
     "usage", "use", "used",
 ))  # fmt: skip
 """Words of measures of memory that an allocator which is simulated, or a plan, has as well."""
+_LITTLE = 16 << 20
+"""Bytes that runs of one program may differ by, of however little memory."""
 _ALIKE = 1.25
 """How many times as much memory a run of a program has at most as another run of it."""
 
@@ -333,8 +347,21 @@ def memory_may_be_simulated(text: str) -> bool:
 
 def are_far_apart(amounts: Iterable[str]) -> bool:
     """Whether amounts of memory differ by more than those of runs of one program do, number by number."""
-    rows = [[float(each.replace(",", "")) for each in _AMOUNTS.findall(text)] for text in amounts]
-    return len({*map(len, rows)}) == 1 and any(max(each) > _ALIKE * min(each) for each in zip(*rows, strict=True))
+    rows = [_amounts(text) for text in amounts]
+    return len({*map(len, rows)}) == 1 and any(
+        max(sizes) > _ALIKE * min(sizes) and (not all(units) or max(sizes) - min(sizes) > _LITTLE)
+        for sizes, units in (zip(*each, strict=True) for each in zip(*rows, strict=True))
+    )
+
+
+def _amounts(text: str) -> list[tuple[float, bool]]:
+    """Return the amounts of a text in bytes, and whether each has a unit; those without one if none has."""
+    found, unit = [], None
+    for each in reversed([*_AMOUNTS.finditer(text)]):
+        unit = unit if each[3] else each[2]  # 100 of 300 MB
+        size = float(each[1].replace(",", "")) * 1024.0 ** (1 + "kmgt".find((unit or "-").lower()))
+        found.append((size, unit is not None))
+    return [each for each in found if each[1]] or found
 
 
 def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool = False) -> bool:

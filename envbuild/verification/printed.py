@@ -98,7 +98,7 @@ PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
 _GUESSED = "guessed"
 _OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
-_ALIGNED = 16
+_ALIGNED = 4
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
@@ -313,8 +313,6 @@ class Masks:
             return found[0]
         if rule.mark == "address" and _is_no_address(found[0]):
             return found[0]
-        if rule.kind in ("times", "rates") and keep and _is_part(found, keep):
-            return found[0]
         if self._strict and rule.text == _TIME_OF_DAY and not self._may_be_of_day(found):
             return found[0]
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
@@ -322,7 +320,8 @@ class Masks:
         kinds.add(rule.kind)
         if rule.mark == "name":
             names.append(found[0][len(keep or "") :])
-        if rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure:
+        part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
+        if part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
 
@@ -344,8 +343,10 @@ def _without_row(line: str, kinds: set[str]) -> str:
     found = _ROW.fullmatch(line) or _CURVE.fullmatch(line)
     if found is None or (kind := kind_of(found["name"])) not in ("time", "rate", "memory"):
         return line
-    if name_leaves_doubt(found["name"]):
+    if name_leaves_doubt(found["name"], queues=False):
         return line
+    if name_leaves_doubt(found["name"]):
+        kinds.add(_GUESSED)
     kinds.add(kind if kind == "memory" else f"{kind}s")
     return " ".join((line[: found.end("name")].strip(), *(f"⟨{kind}⟩" for _ in found["rest"].split())))
 
@@ -368,12 +369,12 @@ def _is_row(found: re.Match[str]) -> bool:
 
 
 def _is_part(found: re.Match[str], keep: str) -> bool:
-    """Whether a whole number behind a name is one of so many, such as ``fps 24/30``: that is no measurement."""
-    return found[0][len(keep) :].isdigit() and _OF_SO_MANY.match(found.string, found.end()) is not None
+    """Whether a whole number behind a name is one of so many, such as ``fps 24/30``: that may be a result."""
+    return bool(keep) and found[0][len(keep) :].isdigit() and _OF_SO_MANY.match(found.string, found.end()) is not None
 
 
 def _is_no_address(text: str) -> bool:
-    """Whether a decimal number is none: objects and threads are at multiples of 16."""
+    """Whether a decimal number is none: objects are at multiples of 8, numbers in arrays of 4."""
     return text.isdigit() and int(text) % _ALIGNED != 0
 
 

@@ -43,7 +43,7 @@ _IMPORTS = "importlib."
 """Who looks for modules and for packages' metadata.
 
 Of what is listed a set is made (``FileFinder._fill_cache``) or a table by name (``metadata.Lookup``), so that no order
-matters.
+matters; that of ``metadata.distributions()`` does, and is named where nothing else lists.
 """
 _THINGS = {
     "host": "the result depends on the name of the host",
@@ -182,8 +182,9 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     said = set()
     found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
     own = [each for each in found if not (each.call.startswith(_IMPORTS) or each.module.startswith(_IMPORTS))]
-    for listing in own or found:
-        place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
+    places = {id(each): f"{each.file.removeprefix(WORKSPACE + '/')}:{each.line}" for each in found}
+    for listing in [each for each in own if places[id(each)] not in harmless] or found:
+        place = places[id(listing)]
         if place in said or place in harmless or listing.module == "shutil":
             continue
         said.add(place)

@@ -380,7 +380,7 @@ def _long(names: Sequence[str]) -> tuple[int, int]:
 
 def _is_measured(name: str) -> bool:
     """Whether a metric is one of time, of a rate or of memory for certain, such as ``charts/SPS``."""
-    return kind_of(name) in ("time", "rate", "memory") and not name_leaves_doubt(name.rpartition("/")[2])
+    return kind_of(name) in ("time", "rate", "memory") and not name_leaves_doubt(name.rpartition("/")[2], queues=False)
 
 
 _BY_VALUES = frozenset(("time", "times", "timestamp", "datetime"))

@@ -156,11 +156,15 @@ def _count(out: Canonical, path: str, key: str, value: Any, nested: Nested, sibl
 
 def _count_table(out: Canonical, path: str, key: str, table: _Table, nested: Nested) -> None:
     out.add(path, f"{{{len(table.pairs)}}}")
-    names = tuple(name for name, _ in table.pairs if isinstance(name, str))
-    if len(names) == len(table.pairs) and values.is_durations(key, [each for _, each in table.pairs]):
-        out.add(path, repr(names))
+    names = tuple(dict.fromkeys(name for name, _ in table.pairs if isinstance(name, str)))
+    if all(isinstance(name, str) for name, _ in table.pairs) and values.is_durations(
+        key, [each for _, each in table.pairs]
+    ):
+        out.add(path, repr([name for name, _ in table.pairs]))
         out.leave_out(path, repr([each for _, each in table.pairs]), "time")
         return
+    if len(names) < len(table.pairs):
+        names = ()  # keys that are repeated, or no texts: not what a log has, and work for each pair
     for name, each in table.pairs:
         if isinstance(name, str):
             out.add(path, name)

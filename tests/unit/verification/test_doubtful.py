@@ -355,7 +355,10 @@ def test_memory_far_apart() -> None:
     """Runs of one program need about as much memory."""
     assert are_far_apart(["used: 1,100 of 3000 MB", "used: 1,500 of 3000 MB"])
     assert not are_far_apart(["used: 1,100 MB", "used: 1,200 MB"])
-    assert not are_far_apart(["used: 1,100 MB", "used: 1,500 MB of 3"])
+    assert not are_far_apart(["used: 1,100 MB", "used: 1,500 MB of 3 GB"])
+    assert are_far_apart(["used: 1.0 MB", "used: 1.0 GB"])
+    assert not are_far_apart(["used: 900 KB", "used: 1.5 MB"])
+    assert not are_far_apart(["used: 5 MB (+0.01)", "used: 5 MB (+0.02)"])
     content = read(b'{"memory_used": 4096, "peak_memory_mb": 3.5, "gpu_memory_used": 4096}', MASKS)
     assert content is not None
     assert content.used == {"memory_used", "peak_memory_mb"}

@@ -757,7 +757,7 @@ def test_times_of_day_can_be_left_alone() -> None:
         ("[7:140234567890112 Thread-1] done", "[7:⟨address⟩ Thread-1] done"),
         ("140234567890112.5", "140234567890112.5"),
         ("checksum 140234567890113", "checksum 140234567890113"),
-        ("fps 24/30", "fps 24/30"),
+        ("fps 24/30", "fps ⟨rate⟩/30"),
         ("fps 24.5", "fps ⟨rate⟩"),
         ("m/s=3.5", "m/s=3.5"),
         (
