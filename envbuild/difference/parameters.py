@@ -25,9 +25,10 @@ def parameters(a: Record, b: Record) -> Section:
     if not (a.parameters and b.parameters):
         found = tuple(_one_sided(a, b))
         return Section("parameters", found, compared=False, unknown=() if found else _not_recorded(a, b))
+    mine, theirs = effective(a.parameters), effective(b.parameters)
     own = {PurePosixPath(each.path).name for each in (*a.modules, *b.modules)}
-    mine, theirs = (effective(_of_project(record.parameters, own)) for record in (a, b))
-    findings = tuple(_values(mine, theirs))
+    lasting = [effective(_lasting(record.parameters, own)) for record in (a, b)]
+    findings = tuple(_values(mine, theirs, *lasting))
     masked = tuple(
         f"{plain(name)}, which is masked"
         for name, each in mine.items()
@@ -50,26 +51,39 @@ def command(a: Record, b: Record, *, explained: bool) -> Section:
     return Section("command", tuple(findings), unknown=("masked arguments",) if masked else ())
 
 
-def _values(mine: dict[str, Parameter], theirs: dict[str, Parameter]) -> Iterator[Finding]:
-    """Yield parameters of other values; a value from elsewhere that is the same is reported, and changes nothing."""
+def _values(
+    mine: dict[str, Parameter],
+    theirs: dict[str, Parameter],
+    lasting_mine: dict[str, Parameter],
+    lasting_theirs: dict[str, Parameter],
+) -> Iterator[Finding]:
+    """Yield parameters of other values; a value from elsewhere that is the same is reported, and changes nothing.
+
+    Args:
+        mine, theirs: by name, of A and of B.
+        lasting_mine, lasting_theirs: the same as ``_lasting`` has them; what is equal there follows from the start.
+    """
     for name in {**mine, **theirs}:
         one, other = mine.get(name), theirs.get(name)
         if one == other:
             continue
+        follows = "each run starts such processes anew" if lasting_mine.get(name) == lasting_theirs.get(name) else ""
         if one and other and one.value == other.value and type(one.value) is type(other.value):
             before, after = shown(one.value, other.value)
             weight = 0
         else:
             before, after = shown(_written(one), _written(other))
             weight = _WEIGHT
-        yield changed("parameters", plain(name), _with(before, one), _with(after, other), weight)
+        before, after = _with(before, one), _with(after, other)
+        yield changed("parameters", plain(name), before, after, weight, follows=follows)
 
 
-def _of_project(sets: Iterable[ParameterSet], own: set[str]) -> Iterator[ParameterSet]:
-    """Yield what parsers gave, that of programs of packages without ports, times and identities.
+def _lasting(sets: Iterable[ParameterSet], own: set[str]) -> Iterator[ParameterSet]:
+    """Yield what parsers gave, without the ports, times and identities that programs of packages were given.
 
-    A package that starts processes of its own, as Ray does, tells them where they meet: such values are others in each
-    run and change nothing. Those of a program of the project may be a seed.
+    A package that starts processes of its own, such as Ray, passes them its ports and the name of its session, which
+    differ in each run and change nothing. What a program of the project is given may be a seed, and so may any value
+    of that name.
 
     Args:
         own: names of the project's modules.
@@ -77,13 +91,14 @@ def _of_project(sets: Iterable[ParameterSet], own: set[str]) -> Iterator[Paramet
     for each in sets:
         if each.process and each.program.split(" ")[0] not in own:
             values = {
-                name: msgspec.structs.replace(one, value=_lasting(one.value)) for name, one in each.values.items()
+                name: one if "seed" in name.lower() else msgspec.structs.replace(one, value=_masked(one.value))
+                for name, one in each.values.items()
             }
             each = msgspec.structs.replace(each, values=values)
         yield each
 
 
-def _lasting(value: object) -> object:
+def _masked(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return value
     masked = mask(str(value))
@@ -105,7 +120,8 @@ def _one_sided(a: Record, b: Record) -> Iterator[Finding]:
     """Yield what only one record has, if both runs looked for parameters: a program may have got a parser since."""
     if not (a.modules and b.modules) or bool(a.parameters) == bool(b.parameters):
         return
-    yield from _values(effective(a.parameters), effective(b.parameters))
+    mine, theirs = effective(a.parameters), effective(b.parameters)
+    yield from _values(mine, theirs, mine, theirs)
 
 
 def _not_recorded(a: Record, b: Record) -> tuple[str, ...]:

@@ -346,7 +346,7 @@ def test_no_outputs_are_no_equal_ones() -> None:
 
 
 def test_where_a_packages_own_programs_meet_is_no_cause() -> None:
-    """Ray tells its workers ports, times and identities; other values count, and a seed of the project's."""
+    """Ray passes ports, times and identities to its workers: they are not reported as causes, nor as the same."""
 
     def given(program: str, **values: Any) -> tuple[ParameterSet, ...]:
         table = {name: Parameter(value=value, source="command line") for name, value in values.items()}
@@ -359,6 +359,12 @@ def test_where_a_packages_own_programs_meet_is_no_cause() -> None:
         other_results(parameters=given("worker.py", level=4, **two)),
     )
     assert [each.what for each in meet.causes] == ["level"]
+    alone = compare(record(parameters=given("worker.py", **one)), other_results(parameters=given("worker.py", **two)))
+    assert "parameters" not in alone.same
+    assert {each.what for each in alone.others if each.area == "parameters"} == {*one}
+    child = [given("mytool", lr_seed=value) for value in (83649172, 12345678)]
+    found = compare(record(parameters=child[0]), other_results(parameters=child[1]))
+    assert [each.what for each in found.causes] == ["lr_seed"]
     seeds = (
         record(parameters=given("train.py", seed=12345678)),
         other_results(parameters=given("train.py", seed=87654321)),
