@@ -1,7 +1,7 @@
 """Figures of files and of the kernel that are the same in each run of an experiment (fix.py).
 
 Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; what files
-below ``/proc`` hold, with every number a 1; load, memory and times of ``os.getloadavg`` and ``resource.getrusage``;
+below ``/proc`` hold, with every number but the machine's memory a 1; load, memory and times of ``os.getloadavg`` and ``resource.getrusage``;
 numbers of processes and threads. What C or C++ asks for is not reached.
 """
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _NUMBERS = re.compile(rb"\b(?:0x)?[0-9][0-9a-f]*\b")
 _TIME = 1_700_000_000
 _KERNEL = ("/proc/uptime", "/proc/stat", "/proc/loadavg", "/proc/meminfo", "/proc/vmstat", "/proc/interrupts")
+_TOTAL = b"MemTotal:"
 _OWN = ("/proc/self/", "/proc/thread-self/", f"/proc/{os.getpid()}/")
 _MAPS = ("/maps", "/smaps")
 _NAMES = ("/mounts", "/mountinfo", "/environ", "/cmdline", "/cgroup", "/comm")
@@ -183,8 +184,12 @@ class _Entry:
 
 
 def _as_one(data: bytes, number: bytes) -> bytes:
-    """Put one number in the place of every other one."""
-    return _NUMBERS.sub(number, data)
+    """Put one number in the place of every other one, but for how much memory the machine has, which does not vary.
+
+    Programs give each worker a part of that, and read into buffers of a part of it.
+    """
+    total, end, rest = data.partition(b"kB\n") if data.startswith(_TOTAL) else (b"", b"", data)
+    return total + end + _NUMBERS.sub(number, rest)
 
 
 def _placed(data: bytes, number: bytes) -> bytes:
