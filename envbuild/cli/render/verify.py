@@ -148,7 +148,7 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
     lines += _same_content(verdict)
     lines += _measured(verdict)
     if verdict.undecided:
-        lines.append(f"not decided, left out by its name or unit alone: {_some(verdict.undecided, 2)}")
+        lines.append(f"not decided, left out as measurements or luck: {_some(verdict.undecided, 2)}")
     channels = (verdict.channel("files"), verdict.channel("outside"))
     if unseen := [phrase for channel in channels if channel is not None for phrase in channel.masked]:
         lines.append(f"not compared: {'; '.join(unseen)}")
