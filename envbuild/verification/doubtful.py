@@ -94,6 +94,8 @@ _SLACK, _ESTIMATE = 3.0, 60.0
 """Seconds by which a time may be longer than the run that measured it, and the smallest estimate that is too long."""
 _CHEAP = 20.0
 """Seconds of a run that is short enough for experiments on a bare ``total time``."""
+_IN_PROSE = re.compile(r" per sec(?:ond)?\s*[:=]\s*\Z", re.IGNORECASE)
+"""Before a rate whose name has blanks in it: what is simulated, and films, have such as well."""
 _OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _FAR = 512
 """Characters before a number that may say of what it is."""
@@ -203,6 +205,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
         said = [word for word in said if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
     words = ([word for word in said if word not in _NEUTRAL] or said)[-_WORDS:]
     if number.is_plain and words and (words[-1] == "at" or _is_amount(words[-1]) or _of_what(number.behind)):
+        return True
+    if number.is_plain and _IN_PROSE.search(number.before) is not None:
         return True
     if number.is_plain and not _BARE.isdisjoint(words) and are_ends(words) and not _BARE.issuperset(words):
         return _is_of_other(number, words, cheap=cheap)

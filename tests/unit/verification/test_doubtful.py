@@ -86,6 +86,10 @@ def in_line(line: str, *, named: bool = False) -> bool:
         "mean wait time: 3.5123",
         "throughput: 3.5123",
         "average latency 35.123 ms",
+        "requests per second: 360.31",
+        "mean requests per second: 360.31",
+        "frames per second: 23.976",
+        "step 3, samples per sec = 360.31",
     ],
 )
 def test_words_of_results(line: str) -> None:
@@ -121,6 +125,8 @@ def test_words_of_results(line: str) -> None:
         "data wait time: 3.5123",
         "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
         "1234.5 samples/s",
+        "samples_per_second: 1234.5",
+        "1234.5 samples per second",
         "2026-11-24 08:00:01,123 INFO epoch",
         "[I 2026-11-24 08:00:01,123] A new study",
     ],
