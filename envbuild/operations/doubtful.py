@@ -576,13 +576,15 @@ def _of_runs(session: Session, verdict: Verdict) -> _Left:
 
 
 def _only_moved(runs: Sequence[Ran], stream: Stream) -> bool:
-    """Whether runs have the same lines of a stream in another order, so that a line's number says nothing.
+    """Whether runs have lines of a stream in another order, so that a line's number says nothing.
 
     Where experiments with clocks have shown that what else differs is measured, lines differ and have their places:
-    what was left out in the others is still in doubt.
+    what was left out in the others is still in doubt. Those of several processes may have moved as well.
     """
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
-    return not in_one_order(runs, stream) and len({each.unordered for each in printed}) == 1
+    if in_one_order(runs, stream):
+        return False
+    return several_processes(*(run.record for run in runs)) or len({each.unordered for each in printed}) == 1
 
 
 def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str], number: int) -> bool:

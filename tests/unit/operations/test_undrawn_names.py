@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order
+from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order, _only_moved
 from envbuild.operations.undrawn_names import phrases
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
@@ -44,6 +44,27 @@ def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
     """Two processes that race have two orders, and luck chooses among few."""
     monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: True)
     assert _in_other_order(runs(orders), "stdout") is asked
+
+
+@pytest.mark.parametrize(
+    ("several", "orders", "contents", "moved"),
+    [
+        (False, "aaa", "sss", False),
+        (False, "abc", "sss", True),
+        (False, "abc", "stu", False),  # a measured line is another one in each run
+        (True, "abc", "stu", True),
+        (True, "aaa", "sss", False),
+    ],
+)
+def test_lines_that_clocks_have_settled_keep_their_places(
+    several: bool, orders: str, contents: str, moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was left out in lines beside them is asked for; lines of several processes may have moved."""
+    monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: several)
+    made = runs(orders)
+    for run, content in zip(made, contents, strict=True):
+        run.stdout = Printed(lines=3, sha256=run.stdout.sha256, unordered=content)
+    assert _only_moved(made, "stdout") is moved
 
 
 ORDERS = {"same": "aa", "other": "ab"}
