@@ -416,3 +416,11 @@ def test_short_numbers_are_quoted_where_words_name_them(line: str, named: bool) 
     """Progress bars have no words but units before theirs."""
     *_, number = (each for each in exact_numbers(line, MASKS) if each.behind.lstrip().startswith(("s", "ms")))
     assert is_named(number) is named
+
+
+def test_of_a_long_line_no_more_is_looked_at_than_a_sentence() -> None:
+    """A page with data in it has lines of hundreds of kilobytes, and thousands of numbers in each."""
+    numbers = [*exact_numbers(", ".join(f"{number}.5123" for number in range(1000, 9000)), MASKS)]
+    assert len(numbers) == 8000
+    assert max(len(each.before) + len(each.behind) for each in numbers) < 5000
+    assert in_line("0.5123, " * 9000 + "half-life 3.5123 s")
