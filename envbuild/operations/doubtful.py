@@ -487,8 +487,11 @@ def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
     if stream not in STREAMS:
         contents = left.runs[-1].contents.get(stream), before.runs[0].contents.get(stream)
         return len({each.base or each.digest if each is not None else None for each in contents}) == 1
-    mine, theirs = left.streams[-1].get(stream, []), before.streams[0].get(stream, [])
-    return [row.masked.text for row in mine] == [row.masked.text for row in theirs]
+    # Lines that differ in the runs that were compared are measured: clocks have shown that.
+    mine, *theirs = ([row.masked.text for row in each.get(stream, [])] for each in (left.streams[-1], *before.streams))
+    if {len(mine)} != {len(each) for each in theirs}:
+        return False
+    return all(line in each or len({*each}) > 1 for line, *each in zip(mine, *theirs, strict=True))
 
 
 def _is_plain(text: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order, _only_moved
+from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order, _only_moved, _same_elsewhere
 from envbuild.operations.undrawn_names import phrases
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
@@ -105,3 +105,23 @@ def test_an_order_that_no_experiment_decided_is_quoted(
     assert by_luck == ({"stdout"} if expected == "luck" else frozenset())
     quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
     assert quoted == ["the order of lines of standard output, line 2: anna → bert"] * (expected == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("lines", "same"),
+    [
+        (("start", "took 3", "end"), True),  # measured, as clocks have shown
+        (("start", "took 9", "end"), True),
+        (("start", "took 9", "other"), False),
+        (("start", "took 9"), False),
+    ],
+)
+def test_a_line_that_is_measured_is_no_difference_elsewhere(lines: tuple[str, ...], *, same: bool) -> None:
+    """Of the runs that were compared such a line is another one in each."""
+
+    def left(*streams: tuple[str, ...]) -> Any:
+        rows = [[SimpleNamespace(masked=SimpleNamespace(text=text)) for text in each] for each in streams]
+        return SimpleNamespace(streams=[{"stdout": each} for each in rows])
+
+    before = left(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
+    assert _same_elsewhere(left(lines), before, "stdout") is same
