@@ -107,10 +107,12 @@ class Decided:
     Attributes:
         refuted: results among them; None if there are none.
         measured: those that are measurements.
+        by_luck: streams whose lines come in another order also with the system's entropy fixed: processes race.
     """
 
     refuted: Refuted | None = None
     measured: frozenset[Place] = frozenset()
+    by_luck: frozenset[Stream] = frozenset()
 
 
 @dataclass(kw_only=True)
@@ -236,12 +238,19 @@ class InDoubt:
     memory: Sequence[Place] = ()
     orders: Sequence[Stream] = ()
 
-    def phrases(self, measured: frozenset[Place]) -> Iterator[str]:
+    def phrases(self, decided: Decided) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
 
+        An order of lines is one too unless it was shown to be luck.
+
         Args:
-            measured: places of which an experiment showed that they are none.
+            decided: what experiments showed.
         """
+        for stream in self.orders:
+            if stream not in decided.by_luck and (moved := _first_moved(self.left, stream)) is not None:
+                both = " → ".join(shown(*excerpts(moved.before, moved.after)))
+                yield f"the order of lines of {_NAMES[stream]}, line {moved.line}: {both}"
+        measured = decided.measured
         lines: set[Place] = set()
         quoted = Counter[str]()
         may_be = self.doubtful | {*self.memory}
@@ -322,19 +331,21 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
     if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
-    if doubts.orders and (found := _by_entropy(laboratory, doubts)) is not None:
-        return Decided(refuted=found)
+    by_luck: frozenset[Stream] = frozenset()
+    if doubts.orders:
+        refuted, by_luck = _by_entropy(laboratory, doubts)
+        if refuted is not None:
+            return Decided(refuted=refuted)
     if not doubts.places and not doubts.short:
-        return Decided()
+        return Decided(by_luck=by_luck)
     # What is behind so many stays undecided, and is quoted.
     doubts = replace(doubts, places=doubts.places[:_MOST], short=doubts.short[:_MOST])
     measured, of_clock = _by_fixed_clock(laboratory, doubts)
     if of_clock:
         return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)
     differing = [place for place in (*doubts.places, *doubts.short) if place not in measured]
-    if not differing:
-        return Decided(measured=measured)
-    return Decided(refuted=_refute(laboratory, doubts, differing), measured=measured)
+    refuted = _refute(laboratory, doubts, differing) if differing else None
+    return Decided(refuted=refuted, measured=measured, by_luck=by_luck)
 
 
 def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
@@ -346,31 +357,40 @@ def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
     )
 
 
-def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> Refuted | None:
+def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None, frozenset[Stream]]:
     """Find streams whose lines come in one order once the system's entropy is fixed: that was no luck of processes.
 
     A ranking that the first process prints has an order too. What is so in four runs, while it was another one in each
-    run before, and still is in two with nothing fixed, depends on what is drawn.
+    run before, and still is in two with nothing fixed, depends on what is drawn. Of a few lines these two may have one
+    order by chance, so that there are two more then.
+
+    Also return the streams that have several orders with the entropy fixed. Of others, and where a run fails or time is
+    up, nothing is known.
     """
     fixed, plain = _Left(session=laboratory.session), _Left(session=laboratory.session)
-    orders = list(doubts.orders)
+    orders = [*doubts.orders]
+    by_luck: frozenset[Stream] = frozenset()
     for number in range(_PAIRS):
         if not _look(laboratory, fixed, "entropy fixed", ("entropy",), number):
-            return None
-        orders = [stream for stream in orders if in_one_order(fixed.runs, stream)]
+            return None, by_luck
+        by_luck = frozenset(stream for stream in doubts.orders if not in_one_order(fixed.runs, stream))
+        orders = [stream for stream in orders if stream not in by_luck]
         if not orders:
-            return None
-    if not _look(laboratory, plain, "nothing varied", (), 0):
-        return None
-    orders = [stream for stream in orders if not in_one_order(plain.runs, stream)]
-    if not orders:
-        return None
-    texts = [text for stream in orders for text in [_first_moved(doubts.left, stream)] if text is not None]
-    groups = [[at] for at in range(len(doubts.left.runs))]
+            return None, by_luck
+    for number in range(_PAIRS):
+        if not _look(laboratory, plain, "nothing varied", (), number):
+            return None, by_luck
+        if found := [stream for stream in orders if not in_one_order(plain.runs, stream)]:
+            return _of_orders(doubts, found), by_luck
+    return None, by_luck
+
+
+def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
+    """Return that the order of lines is a result."""
     return Refuted(
         places=dict.fromkeys(orders, ("order of lines",)),
-        groups=groups,
-        texts=texts,
+        groups=[[at] for at in range(len(doubts.left.runs))],
+        texts=[text for stream in orders for text in [_first_moved(doubts.left, stream)] if text is not None],
         proven=("entropy",),
         why="the order of lines is a result: they come in one order when the system's entropy is fixed",
     )
@@ -467,8 +487,11 @@ def _same_elsewhere(left: _Left, before: _Left, stream: str) -> bool:
     if stream not in STREAMS:
         contents = left.runs[-1].contents.get(stream), before.runs[0].contents.get(stream)
         return len({each.base or each.digest if each is not None else None for each in contents}) == 1
-    mine, theirs = left.streams[-1].get(stream, []), before.streams[0].get(stream, [])
-    return [row.masked.text for row in mine] == [row.masked.text for row in theirs]
+    # Lines that differ in the runs that were compared are measured: clocks have shown that.
+    mine, *theirs = ([row.masked.text for row in each.get(stream, [])] for each in (left.streams[-1], *before.streams))
+    if {len(mine)} != {len(each) for each in theirs}:
+        return False
+    return all(line in each or len({*each}) > 1 for line, *each in zip(mine, *theirs, strict=True))
 
 
 def _is_plain(text: str) -> bool:
@@ -548,11 +571,23 @@ def _of_runs(session: Session, verdict: Verdict) -> _Left:
         texts: dict[str, bytes] = {}
         for stream in STREAMS:
             channel = verdict.channel(stream)
-            if channel is not None and channel.masked and in_one_order(session.runs, stream):
+            if channel is not None and channel.masked and not _only_moved(session.runs, stream):
                 text = kept(project, run.record.id, stream) or b""
                 texts[stream] = text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
         left.take(run, texts)
     return left
+
+
+def _only_moved(runs: Sequence[Ran], stream: Stream) -> bool:
+    """Whether runs have lines of a stream in another order, so that a line's number says nothing.
+
+    Where experiments with clocks have shown that what else differs is measured, lines differ and have their places:
+    what was left out in the others is still in doubt. Those of several processes may have moved as well.
+    """
+    printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
+    if in_one_order(runs, stream):
+        return False
+    return several_processes(*(run.record for run in runs)) or len({each.unordered for each in printed}) == 1
 
 
 def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str], number: int) -> bool:

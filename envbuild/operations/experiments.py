@@ -23,6 +23,7 @@ from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.verification.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.odds import MOST, Luck, luck_of
+from envbuild.verification.proofs import only_imports_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,6 +182,8 @@ def _with_others(
             proven.append("layout")
         elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
             proven.append(name)
+    if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in runs):
+        proven.remove("listings")  # what is listed in another order is put elsewhere in memory
     return replace(evidence, proven=tuple(proven))
 
 

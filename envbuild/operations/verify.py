@@ -327,7 +327,7 @@ def _undecided(
                 if (each.path, each.line) not in known
             ]
             break
-    quoted = [*found, *(doubts.phrases(decided.measured) if doubts is not None else ())]
+    quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 
 

@@ -56,6 +56,8 @@ _NVCC = re.compile(
     r"\bnvcc['\"]?(?: failed)?: (?:No such file|command not found|not found)|CUDA_HOME|CUDA_PATH|CUDAToolkit"
 )
 _PROGRAM = re.compile(r"No such file or directory: '(?P<name>[A-Za-z0-9_.+-]+)'")
+_TRIPLET = re.compile(r"^(?:x86_64|aarch64)-linux-gnu-(?=(?:gcc|g\+\+)$)")
+"""Before the name of Debian's compilers, which its Python calls by the whole name."""
 _CPP_LIBRARY = re.compile(r"libstdc\+\+\.so\.6|Could not find (?:ninja|cmake)", re.IGNORECASE)
 _PACKAGES = {"cc": "gcc, python3-dev", "c++": "g++, python3-dev", "gcc": "gcc, python3-dev", "g++": "g++, python3-dev"}
 """Of programs whose package alone is not enough."""
@@ -237,9 +239,12 @@ def way_out(printed: str, *, versioned: bool, name: str = "NAME.tar.gz") -> str:
     if (missing := _missing_tools(printed)) is not None:
         return missing
     if found := _PROGRAM.search(printed):
+        tool = _TRIPLET.sub("", found["name"])
+        packages = _PACKAGES.get(tool)
         return (
             f"it calls the program {found['name']}, which a build without build-packages lacks; write in the spec  "
-            f"build-packages: [{_PACKAGES.get(found['name'], found['name'])}]  (the Debian package that has it)"
+            f"build-packages: [{packages or tool}]"
+            + (f"  ({'Debian packages that have' if packages else 'the Debian package that has'} it)")
         )
     if _CPP_LIBRARY.search(printed):
         return (

@@ -94,9 +94,13 @@ _SLACK, _ESTIMATE = 3.0, 60.0
 """Seconds by which a time may be longer than the run that measured it, and the smallest estimate that is too long."""
 _CHEAP = 20.0
 """Seconds of a run that is short enough for experiments on a bare ``total time``."""
+_IN_PROSE = re.compile(r" per sec(?:ond)?\s*[:=]\s*\Z", re.IGNORECASE)
+"""Before a rate whose name has blanks in it: what is simulated, and films, have such as well."""
 _OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _FAR = 512
 """Characters before a number that may say of what it is."""
+_AROUND = 2048
+"""Characters on each side of a number that are looked at: lines of data have no sentences, and are long."""
 _OF_STEPS = re.compile(r"\d\s?/\s?\d")
 _WORDS = 3
 _UNITS = 2
@@ -113,8 +117,8 @@ class Number(NamedTuple):
 
     Attributes:
         text: as it is written.
-        before: the line up to it.
-        behind: the line behind it.
+        before: the line up to it, as much as may be a sentence.
+        behind: the line behind it, as much again.
         moment: it is a number of seconds since 1970, of about when the run was.
         took: how long the run took, in seconds; 0 if that is not known.
         of_day: it is a time of day that the run may have had.
@@ -145,7 +149,9 @@ def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
     all_found = [*_NUMBER.finditer(text)]
     for at, found in enumerate(all_found, 1):
         place = at, len(all_found)
-        number = Number(found[0], text[: found.start()], text[found.end() :], took=masks.took, place=place)
+        start, end = found.span()
+        before, behind = text[max(start - _AROUND, 0) : start], text[end : end + _AROUND]
+        number = Number(found[0], before, behind, took=masks.took, place=place)
         if ":" in found[0] and masks.took:
             number = number._replace(of_day=masks.may_have_been(_seconds(found[0], hours=True), _rounding(found[0])))
         if _OF_DAY.fullmatch(found[0]) is not None and masks.is_during_day(_seconds(found[0])):
@@ -203,6 +209,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
         said = [word for word in said if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]
     words = ([word for word in said if word not in _NEUTRAL] or said)[-_WORDS:]
     if number.is_plain and words and (words[-1] == "at" or _is_amount(words[-1]) or _of_what(number.behind)):
+        return True
+    if number.is_plain and _IN_PROSE.search(number.before) is not None:
         return True
     if number.is_plain and not _BARE.isdisjoint(words) and are_ends(words) and not _BARE.issuperset(words):
         return _is_of_other(number, words, cheap=cheap)
@@ -270,7 +278,7 @@ def _of_what(behind: str) -> bool:
 
 
 def _of_result(words: list[str], before: str) -> bool:
-    """Whether words right before a number may be of a result; ``before``: the whole line up to it."""
+    """Whether words right before a number may be of a result; ``before``: the line up to it."""
     if words[-1] in _DECISIVE:
         return False
     if words[-1] in _LINKS:

@@ -205,7 +205,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         channels = (
             f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
         )
-        undecided = (f"by its name or unit alone: {each}" for each in self.undecided)
+        undecided = (f"not decided: {each}" for each in self.undecided)
         return (*channels, *files, *_measured(self.measured), *undecided)
 
     def channel(self, kind: ChannelKind) -> Channel | None:

@@ -668,6 +668,14 @@ _TABLE = (
         sure=True,
     ),
     _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
+    # ApacheBench's unit, and the name in front of it: `Requests per second:    360.31 [#/sec] (mean)`.
+    _rule(
+        "rates",
+        "rate",
+        "per sec",
+        rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*[:=]\s*)"
+        rf"{_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
+    ),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(
         "rates",

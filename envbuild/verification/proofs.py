@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -171,6 +171,15 @@ def _listings(run: Record) -> Iterator[Listing]:
         yield from process.listings or ()
 
 
+def _of_imports(listing: Listing) -> bool:
+    return listing.call.startswith(_IMPORTS) or listing.module.startswith(_IMPORTS)
+
+
+def only_imports_list(runs: Iterable[Record]) -> bool:
+    """Whether nothing listed a folder but what looks for modules and for packages' metadata."""
+    return all(_of_imports(each) for run in runs for each in _listings(run))
+
+
 def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     """Yield the lines that listed folders in a varied order, those that sort what they get left out."""
     harmless = {
@@ -181,7 +190,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     }
     said = set()
     found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
-    own = [each for each in found if not (each.call.startswith(_IMPORTS) or each.module.startswith(_IMPORTS))]
+    own = [each for each in found if not _of_imports(each)]
     places = {id(each): f"{each.file.removeprefix(WORKSPACE + '/')}:{each.line}" for each in found}
     for listing in [each for each in own if places[id(each)] not in harmless] or found:
         place = places[id(listing)]

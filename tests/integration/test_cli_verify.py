@@ -318,9 +318,9 @@ def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
     """A number that is left out as a duration under a name that may be a result's: the proof does not hide it."""
     project.write("t.py", "import time\nprint('took 0.1 s')\nprint(f'fold: {time.perf_counter_ns() % 900 + 100} ms')\n")
     done = project.must("verify", "-n", "2", "t.py")
-    assert "not decided, left out by its name or unit alone: standard output, line 2: fold: " in done.out
+    assert "not decided, left out as measurements or luck: standard output, line 2: fold: " in done.out
     proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert proof["masked"][-1].startswith("by its name or unit alone: standard output, line 2: fold: ")
+    assert proof["masked"][-1].startswith("not decided: standard output, line 2: fold: ")
 
 
 RESULTS_LIKE_TIMES = """\
@@ -336,7 +336,7 @@ def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
     """It repeats exactly once all but the clock is fixed, which no time does; the proof there was goes."""
     project.write("t.py", RESULTS_LIKE_TIMES)
     quick = project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
-    assert "not decided, left out by its name or unit alone: standard output, line 2: half-life 3." in quick
+    assert "not decided, left out as measurements or luck: standard output, line 2: half-life 3." in quick
     done = project("verify", "-n", "2", "t.py")
     assert done.code == 16, done.err
     assert "  differs            found.json (time); standard output\n" in done.out
@@ -398,7 +398,7 @@ def test_seconds_that_follow_no_clock_are_quoted(project: Project) -> None:
     """What depends on how much is done in a time is no measurement, and nothing fixes it: the proof says so."""
     project.write("t.py", FALLING)
     done = project.must("verify", "-n", "2", "t.py", "by-limit")
-    assert "not decided, left out by its name or unit alone: standard output, line 2: | order 3 | 3." in done.out
+    assert "not decided, left out as measurements or luck: standard output, line 2: | order 3 | 3." in done.out
 
 
 def test_what_is_printed_counts(project: Project) -> None:

@@ -148,7 +148,7 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
     lines += _same_content(verdict)
     lines += _measured(verdict)
     if verdict.undecided:
-        lines.append(f"not decided, left out by its name or unit alone: {_some(verdict.undecided, 2)}")
+        lines.append(f"not decided, left out as measurements or luck: {_some(verdict.undecided, 2)}")
     channels = (verdict.channel("files"), verdict.channel("outside"))
     if unseen := [phrase for channel in channels if channel is not None for phrase in channel.masked]:
         lines.append(f"not compared: {'; '.join(unseen)}")
@@ -289,7 +289,7 @@ def _because(causes: Sequence[Finding], at_once: int) -> Iterator[tuple[str, str
         first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
         yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
         return
-    chief, *others = causes
+    chief, *others = _said_once(causes)
     yield "likely cause" if chief.weight >= _LIKELY else "possible cause", _cause(chief)
     if chief.attempt:
         yield "try", chief.attempt
@@ -297,6 +297,14 @@ def _because(causes: Sequence[Finding], at_once: int) -> Iterator[tuple[str, str
         yield "or" if each.weight >= _LIKELY else "or perhaps", _cause(each)
     if len(others) > _OTHERS:
         yield "", f"… and {len(others) - _OTHERS} less likely; all of them: --json"
+
+
+def _said_once(causes: Sequence[Finding]) -> list[Finding]:
+    """Leave out what reads as one before it: a place that several processes, or paths through a package, reach."""
+    found: dict[str, Finding] = {}
+    for each in causes:
+        found.setdefault(_cause(each), each)
+    return list(found.values())
 
 
 def _cause(cause: Finding) -> str:

@@ -15,7 +15,7 @@ from envbuild.lockfile.model import Determinism
 from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
-from envbuild.record.processes import Asked
+from envbuild.record.processes import Asked, Listing
 from envbuild.runs.request import RunRequest
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
@@ -63,9 +63,12 @@ Program = Callable[[World], object]
 class Bench(Laboratory):
     """A laboratory whose containers are functions; what it concludes from runs is the real one's."""
 
-    def __init__(self, program: Program, seed: int, asked: Sequence[Asked] = ()) -> None:
+    def __init__(
+        self, program: Program, seed: int, asked: Sequence[Asked] = (), listings: Sequence[Listing] = ()
+    ) -> None:
         nothing: Any = None
         super().__init__(session=nothing, engine=nothing, events=nothing, limit=60, ends=1e18)
+        self.listings = tuple(listings)
         self.program, self.chance, self.asked = program, random.Random(seed), asked
         self.time, self.count = seed * 1001, 0
         self.first = [self.run({}, frozenset([f"{number}"] if number else [])) for number in range(3)]
@@ -75,7 +78,7 @@ class Bench(Laboratory):
         self.time += 1
         self.count += 1
         result = self.program(World(variables, varied, self.time, self.chance))
-        processes = (process(asked=tuple(self.asked)),)
+        processes = (process(asked=tuple(self.asked), listings=self.listings),)
         return Ran(record=record(outputs=(), metrics={}, processes=processes), trace=repr(result), steps=1)
 
     @property
@@ -94,16 +97,19 @@ class Bench(Laboratory):
         return [self.run(variables, frozenset(varied)) for _ in range(count)]
 
 
-def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[Asked] = ()) -> Evidence:
+def concluded(
+    program: Program, seed: int, sources: str = "", asked: Sequence[Asked] = (), listings: Sequence[Listing] = ()
+) -> Evidence:
     """Return what experiments conclude of a program; one whose runs are equal by luck has nothing to conclude."""
-    bench = Bench(program, seed, asked)
+    bench = Bench(program, seed, asked, listings)
     sizes = bench.sizes(bench.first)
     first, second = bench.first[0].record, bench.first[-1].record
     lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=2))
     evidence = Evidence(a=first, b=second, lock=lock, sources={"train.py": sources})
     if len(sizes) == 1:
         return evidence
-    return experiment(bench, evidence, luck_of(sizes), VARIED)[0]
+    varied = (*VARIED, *(("listings",) if listings else ()))
+    return experiment(bench, evidence, luck_of(sizes), varied)[0]
 
 
 def line(number: int, suspect: str = "entropy", call: str = "os.urandom") -> Asked:
@@ -339,6 +345,27 @@ def test_two_causes_are_both_proven() -> None:
     named = [cause for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
     assert [cause.where for cause in named] == ["train.py:2", "train.py:7"]
     assert all("the host has the same name" in cause.what and "entropy is fixed" in cause.what for cause in named)
+
+
+def listing(call: str, module: str, line: int) -> Listing:
+    """A line that lists the project's folder."""
+    return Listing(call=call, file="/workspace/train.py", line=line, module=module, folder="/workspace")
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_listing_of_imports_that_only_moves_objects_is_no_cause(*, own: bool) -> None:
+    """A folder listed in another order is put elsewhere in memory; the program's own listing may be a cause besides."""
+
+    def program(world: World) -> object:
+        return world.drawn("addresses", 4), world.moved or "environment" in world.varied or "listings" in world.varied
+
+    listed = [listing("importlib._bootstrap._find_and_load", "importlib.metadata", 1)]
+    listed += [listing("os.listdir", "__main__", 6)] * own
+    found = concluded(program, 2, CALLS + "os.listdir()\n", [line(4, "addresses", "id")], listed)
+    assert set(found.proven) == {"addresses", "layout", *(["listings"] * own)}
+    named = [cause.where for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
+    assert "train.py:4" in named
+    assert ("train.py:6" in named, "train.py:1" in named) == (own, False)
 
 
 def test_what_is_varied_is_no_second_cause_without_an_effect() -> None:

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.doubtful import _in_other_order
+from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order, _only_moved, _same_elsewhere
 from envbuild.operations.undrawn_names import phrases
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
+from envbuild.verification.lines import TextDifference
 
 DRAW = "9f86d081884c7d659a2feaa0c55ad015"
 
@@ -43,3 +44,84 @@ def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
     """Two processes that race have two orders, and luck chooses among few."""
     monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: True)
     assert _in_other_order(runs(orders), "stdout") is asked
+
+
+@pytest.mark.parametrize(
+    ("several", "orders", "contents", "moved"),
+    [
+        (False, "aaa", "sss", False),
+        (False, "abc", "sss", True),
+        (False, "abc", "stu", False),  # a measured line is another one in each run
+        (True, "abc", "stu", True),
+        (True, "aaa", "sss", False),
+    ],
+)
+def test_lines_that_clocks_have_settled_keep_their_places(
+    several: bool, orders: str, contents: str, moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was left out in lines beside them is asked for; lines of several processes may have moved."""
+    monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: several)
+    made = runs(orders)
+    for run, content in zip(made, contents, strict=True):
+        run.stdout = Printed(lines=3, sha256=run.stdout.sha256, unordered=content)
+    assert _only_moved(made, "stdout") is moved
+
+
+ORDERS = {"same": "aa", "other": "ab"}
+"""Of a pair of runs, named by whether both printed one order."""
+
+
+@pytest.mark.parametrize(
+    ("fixed", "plain", "expected"),
+    [
+        (("same", "same"), ("other",), "result"),
+        (("same", "same"), ("same", "other"), "result"),  # the first pair had one order by chance
+        (("same", "same"), ("same", "same"), "unknown"),
+        (("other",), (), "luck"),
+        (("same", "other"), (), "luck"),
+        (("same", "failed"), (), "unknown"),
+        (("same", "same"), ("failed",), "unknown"),
+        (("failed",), (), "unknown"),
+    ],
+)
+def test_an_order_that_no_experiment_decided_is_quoted(
+    fixed: tuple[str, ...], plain: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is luck if lines come in several orders though the entropy is fixed, and a result if that alone decides."""
+    pairs = {("entropy",): [*fixed], (): [*plain]}
+
+    def look(laboratory: object, left: Any, purpose: str, what: tuple[str, ...], number: int) -> bool:
+        pair = pairs[what].pop(0)
+        left.runs.extend(runs(ORDERS.get(pair, "")))
+        return pair != "failed"
+
+    moved = TextDifference(path="stdout", line=2, before="anna", after="bert")
+    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
+    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: moved)
+    left = cast(Any, SimpleNamespace(runs=runs("abc")))
+    doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), orders=["stdout"])
+    refuted, by_luck = _by_entropy(cast(Any, SimpleNamespace(session=None)), doubts)
+    assert (refuted is not None) == (expected == "result")
+    assert by_luck == ({"stdout"} if expected == "luck" else frozenset())
+    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
+    assert quoted == ["the order of lines of standard output, line 2: anna → bert"] * (expected == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("lines", "same"),
+    [
+        (("start", "took 3", "end"), True),  # measured, as clocks have shown
+        (("start", "took 9", "end"), True),
+        (("start", "took 9", "other"), False),
+        (("start", "took 9"), False),
+    ],
+)
+def test_a_line_that_is_measured_is_no_difference_elsewhere(lines: tuple[str, ...], *, same: bool) -> None:
+    """Of the runs that were compared such a line is another one in each."""
+
+    def left(*streams: tuple[str, ...]) -> Any:
+        rows = [[SimpleNamespace(masked=SimpleNamespace(text=text)) for text in each] for each in streams]
+        return SimpleNamespace(streams=[{"stdout": each} for each in rows])
+
+    before = left(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
+    assert _same_elsewhere(left(lines), before, "stdout") is same

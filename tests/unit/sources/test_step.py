@@ -82,6 +82,11 @@ def test_many_files_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/bin/sh: 1: nvcc: not found", False, "build-requirements: {NAME: [nvidia-cuda-nvcc"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'bash'", False, "build-packages: [bash]"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'c++'", False, "build-packages: [g++, python3-dev]"),
+        (
+            "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'",
+            False,
+            "build-packages: [g++, python3-dev]  (Debian packages",
+        ),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'a/b.txt'", False, "if a compiler, a library"),
         ("trusted rusty scargo", False, "build-packages: [gcc, python3-dev]"),
     ],

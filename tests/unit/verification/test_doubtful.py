@@ -86,6 +86,10 @@ def in_line(line: str, *, named: bool = False) -> bool:
         "mean wait time: 3.5123",
         "throughput: 3.5123",
         "average latency 35.123 ms",
+        "requests per second: 360.31",
+        "mean requests per second: 360.31",
+        "frames per second: 23.976",
+        "step 3, samples per sec = 360.31",
     ],
 )
 def test_words_of_results(line: str) -> None:
@@ -121,6 +125,8 @@ def test_words_of_results(line: str) -> None:
         "data wait time: 3.5123",
         "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
         "1234.5 samples/s",
+        "samples_per_second: 1234.5",
+        "1234.5 samples per second",
         "2026-11-24 08:00:01,123 INFO epoch",
         "[I 2026-11-24 08:00:01,123] A new study",
     ],
@@ -410,3 +416,11 @@ def test_short_numbers_are_quoted_where_words_name_them(line: str, named: bool) 
     """Progress bars have no words but units before theirs."""
     *_, number = (each for each in exact_numbers(line, MASKS) if each.behind.lstrip().startswith(("s", "ms")))
     assert is_named(number) is named
+
+
+def test_of_a_long_line_no_more_is_looked_at_than_a_sentence() -> None:
+    """A page with data in it has lines of hundreds of kilobytes, and thousands of numbers in each."""
+    numbers = [*exact_numbers(", ".join(f"{number}.5123" for number in range(1000, 9000)), MASKS)]
+    assert len(numbers) == 8000
+    assert max(len(each.before) + len(each.behind) for each in numbers) < 5000
+    assert in_line("0.5123, " * 9000 + "half-life 3.5123 s")

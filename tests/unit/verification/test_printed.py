@@ -98,6 +98,9 @@ MASKED = [
     ("rates", "120 samples/sec", "95.5 samples/sec"),
     ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
     ("rates", "450 tokens per second", "451 tokens per second"),
+    ("rates", "requests per second: 360.3", "requests per second: 358.9"),
+    ("rates", "Requests per second:    360.31 [#/sec] (mean)", "Requests per second:    9.07 [#/sec] (mean)"),
+    ("rates", "loss 0.5, samples per sec = 3,601.5", "loss 0.5, samples per sec = 99.1"),
     ("rates", "SPS: 1234", "SPS: 1301"),
     (
         "times",
@@ -225,6 +228,12 @@ SEEN = [
     ("MAE (arrival) ... 7.543 s", "MAE (arrival) ... 7.544 s"),
     ("departure 22:31:19", "departure 22:31:20"),
     ("-0.0", "0.0"),
+    ("RMSE of requests per second: 41.3", "RMSE of requests per second: 41.4"),
+    ("predicted requests per second: 41.3", "predicted requests per second: 41.4"),
+    ("orders per second: 41.3", "orders per second: 41.4"),
+    ("metres per second: 3.2", "metres per second: 3.3"),
+    ("limit of requests per second: 5/10", "limit of requests per second: 6/10"),
+    ("requests per second, users 3", "requests per second, users 4"),
     ("nan", "inf"),
 ]
 """Two lines whose difference is a result, however much one of them looks like a time."""
