@@ -25,7 +25,9 @@ def cluster(module: Any) -> None:
     """Give each local cluster one worker; ``module`` is ``distributed.deploy.local``."""
     made = module.LocalCluster.__init__
 
-    def begun(self: Any, name: Any = None, n_workers: Any = None, threads: Any = None, *rest: Any, **options: Any) -> None:
+    def begun(
+        self: Any, name: Any = None, n_workers: Any = None, threads: Any = None, *rest: Any, **options: Any
+    ) -> None:
         _noted("dask.distributed.LocalCluster", sys._getframe(1))
         options.pop("threads_per_worker", None)
         wanted = 0 if n_workers == 0 else 1

@@ -1,8 +1,8 @@
 """Figures of files and of the kernel that are the same in each run of an experiment (fix.py).
 
 Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; what files
-below ``/proc`` hold, with every number but the machine's memory a 1; load, memory and times of ``os.getloadavg`` and ``resource.getrusage``;
-numbers of processes and threads. What C or C++ asks for is not reached.
+below ``/proc`` hold, with every number but the machine's memory a 1; load, memory and times of ``os.getloadavg`` and
+``resource.getrusage``; numbers of processes and threads. What C or C++ asks for is not reached.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ two halves. A task's numbers follow from the first ones.
 Workers with several threads are left alone: their tasks share the generators, and who draws first is a race that no
 seed decides. So are workers that are threads of the program itself, tasks that are coroutines, and methods of actors.
 
-Source: ``Worker.execute`` in distributed/worker.py, ``get_async`` in dask/local.py, ``_tokenize`` in dask/tokenize.py of
-Dask 2026.8; ``apply_function`` until 2024.
+Source: ``Worker.execute`` in distributed/worker.py, ``get_async`` in dask/local.py, ``_tokenize`` in dask/tokenize.py
+of Dask 2026.8; ``apply_function`` until 2024.
 """
 
 from __future__ import annotations
