@@ -401,6 +401,58 @@ def test_ray(make: Maker, tmp_path: Path) -> None:
     assert plain["draws"] != first["draws"]
 
 
+# Which worker takes a task varies, and so do the UUIDs of keys; Dask's own threads draw from the module random too.
+DASK = """
+import json, os, random, time
+import dask, dask.array, numpy as np
+from dask.distributed import Client, LocalCluster, as_completed, wait, worker_client
+def draw(number):
+    time.sleep(os.urandom(1)[0] / 9000)
+    return random.random(), np.random.random(), np.random.default_rng().random()
+def nested(number):
+    with worker_client() as client:
+        drawn = client.gather([client.submit(draw, number, pure=False) for _ in range(4)])
+    return [*draw(number), *[number for task in drawn for number in task]]
+def slow(number):
+    time.sleep(os.urandom(1)[0] / 3000)
+    return number
+def main(client):
+    draws = [client.gather(client.map(draw, range(8), pure=False)), client.gather(client.map(draw, range(8)))]
+    draws += [client.gather([client.submit(draw, 1, pure=False) for _ in range(4)])]
+    draws += [client.gather([client.submit(nested, 1, pure=False, priority=-1)])]
+    draws += [dask.compute(*[dask.delayed(draw)(number) for number in range(4)])]
+    draws += [dask.compute(*[dask.delayed(draw)(number) for number in range(9)], scheduler="processes", num_workers=2)]
+    parts = [dask.array.from_delayed(dask.delayed(np.zeros)(1), (1,), float) for _ in range(4)]
+    drawn = dask.array.concatenate(parts).map_blocks(lambda block: block + draw(0)[0], dtype=float)
+    own = random.random()
+    order = [future.result() for future in as_completed(client.map(slow, range(8)))]
+    first = wait([client.submit(slow, number, pure=False) for number in range(4)], return_when="FIRST_COMPLETED")
+    order += [future.result() for future in first.done][:1]
+    return {"draws": [*draws, [[*drawn.compute()], [own]]], "order": order}
+if __name__ == "__main__":
+    options = {"dashboard_address": None, "local_directory": os.environ["TMPDIR"]}
+    with LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster, Client(cluster) as client:
+        print(json.dumps(main(client)))
+"""
+
+
+def test_dask(make: Maker, tmp_path: Path) -> None:
+    """Dask's tasks keep their numbers, whichever worker takes them, and in an experiment their order."""
+    tree = make("dask")
+    script = tmp_path / "tasks.py"
+    script.write_text(DASK)
+    variables = {"TMPDIR": str(tmp_path)}
+    first, second = (runs(tree, 1, str(script), variables=variables)[0][0] for _ in range(2))
+    assert first["draws"] == second["draws"]
+    numbers = [number for call in first["draws"] for task in call for number in task]
+    assert len(set(numbers)) == len(numbers) == 3 * 48 + 5
+    ordered = runs(tree, 1, str(script), variables={**variables, "ENVBUILD_FIX": "order"})[0][0]
+    assert ordered["order"] == [*range(8), 0]
+    assert ordered["draws"] == first["draws"]
+    plain = without_hook(tree, 1, str(script), variables=variables)[0][0]
+    assert plain["draws"] != first["draws"]
+
+
 def test_joblib(make: Maker, tmp_path: Path) -> None:
     """joblib's tasks keep their numbers, though a stopwatch decides which of them go to a worker together."""
     tree = make("tensorflow")

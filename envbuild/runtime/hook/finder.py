@@ -42,6 +42,7 @@ WATCHED = {
     "dask.local": "for_dask.set_up_local",
     "distributed.client": "for_dask.set_up_client",
     "distributed.worker": "for_dask.set_up_worker",
+    "distributed.threadpoolexecutor": "for_dask.set_up_threads",
     "dask.sizeof": "for_dask.set_up_chance",
     "distributed.scheduler": "for_dask.set_up_chance",
     "distributed.utils_comm": "for_dask.set_up_chance",

@@ -1,7 +1,7 @@
 """Dask's tasks in the order in which they were handed in, in an experiment (fix_order.py).
 
-A local cluster has one worker with one thread. ``as_completed`` gives futures in the order in which it got them, and
-``wait`` sets that are gone through in that order.
+A local cluster has one worker with one thread; a task that waits for others lets them have it. ``as_completed`` gives
+futures in the order in which it got them, and ``wait`` sets that are gone through in that order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections import deque
 
+from .frameworks.for_dask import does_task
 from .frameworks.for_pools import replace
 
 TYPE_CHECKING = False
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOMENT = 0.01
 """Seconds between two looks whether a future is done."""
+_WAITING = ("_gather", "_result", "_exception", "_wait")
+"""What a client does to wait for tasks."""
 
 
 def cluster(module: Any) -> None:
@@ -46,6 +49,32 @@ def client(module: Any) -> None:
         return wait_for_workers(self, min(n_workers, 1) or n_workers, timeout)
 
     replace(module.Client, "wait_for_workers", wait_for_workers, waited)
+    _nested(module.Client)
+
+
+def _nested(kind: Any) -> None:
+    """Have a task that waits for others give up its place, as they have no other worker."""
+    sync = kind.sync
+
+    def synced(self: Any, function: Any, *arguments: Any, **options: Any) -> Any:
+        waits = does_task() and getattr(function, "__name__", "") in _WAITING
+        gave_up = waits and _gave_up()
+        try:
+            return sync(self, function, *arguments, **options)
+        finally:
+            if gave_up:
+                sys.modules["distributed.threadpoolexecutor"].rejoin()
+
+    replace(kind, "sync", sync, synced)
+
+
+def _gave_up() -> bool:
+    """Give up the task's place; whether it had one still."""
+    try:
+        sys.modules["distributed.worker"].secede()
+    except KeyError:
+        return False
+    return True
 
 
 def _as_completed(kind: Any) -> None:

@@ -8,6 +8,7 @@ two halves. A task's numbers follow from the first ones.
 
 Workers with several threads are left alone: their tasks share the generators, and who draws first is a race that no
 seed decides. So are workers that are threads of the program itself, tasks that are coroutines, and methods of actors.
+A task that gave up its place (``secede``) shares the generators too, until it has it again (``rejoin``).
 
 Source: ``Worker.execute`` in distributed/worker.py, ``get_async`` in dask/local.py, ``_tokenize`` in dask/tokenize.py
 of Dask 2026.8; ``apply_function`` until 2024.
@@ -44,6 +45,10 @@ class _Names:
     doing: int | None = None
 
 
+_tasks: dict[int, list[Any]] = {}
+"""For each thread that does a task: its key, and how often it gave up its place to others and came back."""
+
+
 def set_up_names(module: Any, process: Process) -> None:
     """Have a module of Dask draw UUIDs of which the first half repeats."""
     _Names.own = _Names.own or _VARIANT + os.urandom(_HALF // 2).hex()[1:]
@@ -73,6 +78,25 @@ def set_up_worker(module: Any, process: Process) -> None:
         run = getattr(module, name, None)
         if run is not None:
             replace(module, name, run, _entering(run, first, process))
+
+
+def set_up_threads(module: Any, process: Process) -> None:
+    """Seed all generators again for a task that let others have its place (``worker_client``) and comes back."""
+    rejoin = module.rejoin
+
+    def rejoined() -> None:
+        rejoin()
+        task = _tasks.get(get_ident())
+        if task is not None:
+            task[1] += 1
+            process.guarded("dask", lambda: _enter(process, *task), vital=False)
+
+    replace(module, "rejoin", rejoin, rejoined)
+
+
+def does_task() -> bool:
+    """Whether this thread does a task that has its worker for itself."""
+    return get_ident() in _tasks
 
 
 def set_up_local(module: Any, process: Process) -> None:
@@ -147,7 +171,11 @@ def _entering(run: Any, first: int, process: Process) -> Any:
         if not _alone(state.get("worker")):
             return run(*arguments, **options)
         process.guarded("dask", lambda: _enter(process, key), vital=False)
-        return run(*arguments, **options)
+        _tasks[get_ident()] = [key, 0]
+        try:
+            return run(*arguments, **options)
+        finally:
+            _tasks.pop(get_ident(), None)
 
     return entered
 
@@ -158,9 +186,9 @@ def _alone(worker: Any) -> bool:
     return bool(getattr(worker, "nanny", None)) and getattr(state, "nthreads", 0) == 1
 
 
-def _enter(process: Process, key: object) -> None:
+def _enter(process: Process, key: object, again: int = 0) -> None:
     _Names.doing = get_ident()
-    process.enter_task(place(key), {})
+    process.enter_task(place(key) + (f" again {again}" if again else ""), {})
 
 
 class _Uuids:
