@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.runtime.hook import fix_figures
 from tests.support.cli import ROOT
 
 _BEGIN = """\
@@ -75,6 +76,13 @@ def test_measures_of_memory_are_the_number_that_is_given() -> None:
     assert all(map(os.path.exists, names)), "a library is found by its name, which holds numbers"
     assert status.split() == ["VmRSS:", "1048576", "kB"]
     assert (usage, same) == (1048576, True)
+
+
+def test_the_memory_of_the_machine_stays_what_it_is() -> None:
+    """It does not vary, and programs give each worker a part of it; only where it comes first, as in meminfo."""
+    data = b"MemTotal:  16384 kB\nMemFree:  812 kB\n"
+    assert fix_figures._as_one(data, b"1") == b"MemTotal:  16384 kB\nMemFree:  1 kB\n"
+    assert fix_figures._as_one(b"VmRSS:  812 kB\n" + data, b"1").count(b"16384") == 0
 
 
 @pytest.mark.subprocess

@@ -451,6 +451,7 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("from os import urandom as u\nx = [u(3)]\nf(x)", Call(name="os.urandom", line=2)),
         ("import os.path\nos.urandom(3)", Call(name="os.urandom", line=2)),
         ("pool.imap_unordered(f, x)", Call(name=".imap_unordered", line=1)),
+        ("from dask.distributed import wait as w\nw(x)", Call(name="dask.distributed.wait", line=2)),
         ("x = [p.current_process().authkey]\nf(x)", Call(name=".authkey", line=1)),
         ("run(4, return_as='generator_unordered')", Call(name=UNORDERED, line=1)),
         ("f().g()", Call(name=".g", line=1, bare=True)),
