@@ -43,6 +43,9 @@ _SUMS = ("bytes_per_pack", "implementation", "collectives on CPUs", "fusion thre
 _MISSING = 19
 """A pool may start as many workers as it finds busy."""
 _OTHER = 21
+_HELPER = "worker"
+"""The place of a process of ``multiprocessing`` without a number: its tracker of resources, a fork server, a worker
+that was killed before it had a task. They end after the program, and write a record if there is time."""
 
 
 def processes(a: Record, b: Record) -> tuple[Section, Section]:
@@ -60,7 +63,7 @@ def processes(a: Record, b: Record) -> tuple[Section, Section]:
             for finding in _process(before, after, path, seeded):
                 seeded = seeded or finding.area == "seeds"
                 found.setdefault((finding.what.partition(" in ")[0], finding.before, finding.after), finding)
-        if len(ones) != len(others):
+        if len(ones) != len(others) and path.rpartition("/")[2] != _HELPER:
             finding = changed("processes", _place(path), _count(ones), _count(others), _MISSING)
             found[finding.what, "", ""] = finding
     seeds = tuple(each for each in found.values() if each.area == "seeds")

@@ -749,3 +749,15 @@ def test_a_package_of_another_version_or_place_is_named() -> None:
         "library (not in the image): 1.0 (/extra/library) → 1.0 (/other)"
     ]
     assert sentences(mounted({"a.py": sha("0")}), mounted({"a.py": sha("0")}, path="/other")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [("worker", True), ("exec t.py.1/worker", True), ("worker 2", False), ("exec worker.py.1", False)],
+)
+def test_a_helper_of_multiprocessing_in_one_run_only_is_nothing(path: str, known: bool) -> None:
+    """The tracker of resources ends after the program, with a record if there is time; a numbered worker was begun."""
+    found = sentences(record(processes=(process(), process(path=path))), record(processes=(process(),)))
+    assert found == ([] if known else [f"process {path}: 1 → {NOWHERE}"])
+    other = record(processes=(process(), process(path=path, seed=7)))
+    assert any("seed" in each for each in sentences(record(processes=(process(), process(path=path))), other))
