@@ -76,6 +76,16 @@ def test_the_first_half_of_a_name_repeats_and_the_second_is_no_other_processs(mo
     assert for_dask.place(f"draw-{one}") == for_dask.place(f"draw-{two}") == for_dask.place(f"draw-{two.hex}")
 
 
+def test_in_an_experiment_with_an_order_whole_names_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's warnings print keys; processes of one run differ still."""
+    monkeypatch.setitem(sys.modules, for_dask.ORDER, types.ModuleType("fix_order"))
+    one, two = (_another_run(monkeypatch).uuid.uuid4() for _ in range(2))
+    assert one == two
+    other = Process()
+    other.path = "worker 1"
+    assert len({for_dask._own_half(each) for each in (Process(), other)}) == 2  # type: ignore[arg-type]
+
+
 def test_names_of_one_process_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """By their number, the task that draws them and the module that does; ``uuid1`` too."""
     module, process = _another_run(monkeypatch), Process()
