@@ -10,12 +10,11 @@ import asyncio
 import sys
 from collections import deque
 
-from .frameworks.for_dask import does_task
 from .frameworks.for_pools import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _MOMENT = 0.01
@@ -39,8 +38,13 @@ def cluster(module: Any) -> None:
     replace(module.LocalCluster, "__init__", made, begun)
 
 
-def client(module: Any) -> None:
-    """Have futures come in order; ``module`` is ``distributed.client``."""
+def client(module: Any, does_task: Callable[[], bool]) -> None:
+    """Have futures come in order.
+
+    Args:
+        module: is ``distributed.client``.
+        does_task: whether the thread that asks does a task on a worker.
+    """
     _as_completed(module.as_completed)
     _wait(module)
     wait_for_workers = module.Client.wait_for_workers
@@ -49,10 +53,10 @@ def client(module: Any) -> None:
         return wait_for_workers(self, min(n_workers, 1) or n_workers, timeout)
 
     replace(module.Client, "wait_for_workers", wait_for_workers, waited)
-    _nested(module.Client)
+    _nested(module.Client, does_task)
 
 
-def _nested(kind: Any) -> None:
+def _nested(kind: Any, does_task: Callable[[], bool]) -> None:
     """Have a task that waits for others give up its place, as they have no other worker."""
     sync = kind.sync
 

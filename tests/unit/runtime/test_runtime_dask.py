@@ -277,7 +277,7 @@ def _client() -> Any:
 @pytest.fixture
 def client() -> Any:
     module = _client()
-    fix_dask.client(module)
+    fix_dask.client(module, for_dask.does_task)
     return module
 
 
@@ -359,7 +359,7 @@ def test_a_cluster_has_one_worker() -> None:
 
     module, client = _module(LocalCluster=LocalCluster), _client()
     fix_dask.cluster(module)
-    fix_dask.client(client)
+    fix_dask.client(client, for_dask.does_task)
     assert module.LocalCluster(n_workers=4, threads_per_worker=2, memory_limit=0).made == (
         None, 1, 1, {"memory_limit": 0},
     )  # fmt: skip

@@ -118,7 +118,7 @@ def set_up_client(module: Any, process: Process) -> None:
     """Number the UUIDs of keys; in an experiment with tasks in order, have results come in order."""
     set_up_names(module, process)
     if ORDER in sys.modules:
-        _in_order().client(module)
+        _in_order().client(module, does_task)
 
 
 def set_up_cluster(module: Any, _: Process) -> None:
