@@ -674,8 +674,8 @@ _TABLE = (
         "rates",
         "rate",
         "per sec",
-        rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*[:=]\s*)"
-        rf"{_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
+        rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*(?::\s+|=\s*))"
+        rf"(?=\d){_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
     ),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(
