@@ -598,21 +598,24 @@ def _of_runs(session: Session, verdict: Verdict) -> _Left:
 def _drop_moved(left: _Left, stream: Stream) -> None:
     """Leave a stream out if a line of one run is elsewhere in another: only settled ones differ at their places."""
     first, *others = ([row.masked.text for row in each.get(stream, [])] for each in left.streams)
-    if any(
-        len(first) != len(other) or any(a != b and (a in known or b in own) for a, b in zip(first, other, strict=True))
-        for own in [{*first}]
-        for other in others
-        for known in [{*other}]
-    ):
+    if any(_have_moved(first, other) for other in others):
         for each in left.streams:
             each.pop(stream, None)
+
+
+def _have_moved(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether a line is in two texts at different places, or one has more lines."""
+    if len(one) != len(other):
+        return True
+    mine, theirs = {*one}, {*other}
+    return any(a != b and (a in theirs or b in mine) for a, b in zip(one, other, strict=True))
 
 
 def _only_moved(runs: Sequence[Ran], stream: Stream) -> bool:
     """Whether runs have lines of a stream in another order, so that a line's number says nothing.
 
     Where experiments with clocks have shown that what else differs is measured, lines differ and have their places:
-    what was left out in the others is still in doubt. Those of several processes may have moved as well.
+    what was left out in the others is still in doubt. Those of several processes may have moved; see ``_drop_moved``.
     """
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
     if in_one_order(runs, stream):
