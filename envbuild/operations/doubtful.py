@@ -63,6 +63,8 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
+_SEEDS = ("entropy", "addresses", "clock", "figures")
+"""What an order may be drawn from; tasks still race."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
 
@@ -247,9 +249,12 @@ class InDoubt:
             decided: what experiments showed.
         """
         for stream in self.orders:
-            if stream not in decided.by_luck and (moved := _first_moved(self.left, stream)) is not None:
-                both = " → ".join(shown(*excerpts(moved.before, moved.after)))
-                yield f"the order of lines of {_NAMES[stream]}, line {moved.line}: {both}"
+            if stream in decided.by_luck:
+                continue
+            moved, where = _first_moved(self.left, stream), ""
+            if moved is not None:
+                where = f", line {moved.line}: {' → '.join(shown(*excerpts(moved.before, moved.after)))}"
+            yield f"the order of lines of {_NAMES[stream]}{where}"
         measured = decided.measured
         lines: set[Place] = set()
         quoted = Counter[str]()
@@ -336,6 +341,7 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         refuted, by_luck = _by_entropy(laboratory, doubts)
         if refuted is not None:
             return Decided(refuted=refuted)
+        by_luck = _raced(laboratory, by_luck)
     if not doubts.places and not doubts.short:
         return Decided(by_luck=by_luck)
     # What is behind so many stays undecided, and is quoted.
@@ -385,6 +391,14 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None
     return None, by_luck
 
 
+def _raced(laboratory: Laboratory, streams: frozenset[Stream]) -> frozenset[Stream]:
+    """Return those that have several orders with all fixed that a generator may be seeded with."""
+    left = _Left(session=laboratory.session)
+    if not streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, 0):
+        return frozenset()
+    return frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+
+
 def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
     """Return that the order of lines is a result."""
     return Refuted(
@@ -398,9 +412,9 @@ def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
 
 def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
     """Return the first line of a stream that is another one in the second run."""
-    project = left.session.plan.request.project
+    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
     before, after = (
-        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record))] for run in left.runs[:2]
+        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in left.runs[:2]
     )
     return next(
         (
@@ -575,19 +589,38 @@ def _of_runs(session: Session, verdict: Verdict) -> _Left:
                 text = kept(project, run.record.id, stream) or b""
                 texts[stream] = text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
         left.take(run, texts)
+    for stream in STREAMS:
+        if several_processes(*(run.record for run in session.runs)) and not in_one_order(session.runs, stream):
+            _drop_moved(left, stream)
     return left
+
+
+def _drop_moved(left: _Left, stream: Stream) -> None:
+    """Leave a stream out if a line of one run is elsewhere in another: only settled ones differ at their places."""
+    first, *others = ([row.masked.text for row in each.get(stream, [])] for each in left.streams)
+    if any(_have_moved(first, other) for other in others):
+        for each in left.streams:
+            each.pop(stream, None)
+
+
+def _have_moved(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether a line is in two texts at different places, or one has more lines."""
+    if len(one) != len(other):
+        return True
+    mine, theirs = {*one}, {*other}
+    return any(a != b and (a in theirs or b in mine) for a, b in zip(one, other, strict=True))
 
 
 def _only_moved(runs: Sequence[Ran], stream: Stream) -> bool:
     """Whether runs have lines of a stream in another order, so that a line's number says nothing.
 
     Where experiments with clocks have shown that what else differs is measured, lines differ and have their places:
-    what was left out in the others is still in doubt. Those of several processes may have moved as well.
+    what was left out in the others is still in doubt. Those of several processes may have moved; see ``_drop_moved``.
     """
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
     if in_one_order(runs, stream):
         return False
-    return several_processes(*(run.record for run in runs)) or len({each.unordered for each in printed}) == 1
+    return len({each.unordered for each in printed}) == 1
 
 
 def _look(laboratory: Laboratory, left: _Left, purpose: str, fixed: Sequence[str], number: int) -> bool:

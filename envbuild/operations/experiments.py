@@ -182,7 +182,7 @@ def _with_others(
             proven.append("layout")
         elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
             proven.append(name)
-    if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in runs):
+    if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
         proven.remove("listings")  # what is listed in another order is put elsewhere in memory
     return replace(evidence, proven=tuple(proven))
 

@@ -584,7 +584,8 @@ _TABLE = (
         "date",
         "20",
         r"(?<![0-9a-z])(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)"
-        rf"(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d){_OF_PROFILE}|Z)?",
+        rf"(?:[T _]+{_CLOCK}|[T_/]\d\d-\d\d-\d\d(?!\d){_OF_PROFILE}"
+        r"|[T_](?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?:\.\d{6}|\.\d{3})?(?!\d|\.\d)|Z)?",
         _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -673,8 +674,8 @@ _TABLE = (
         "rates",
         "rate",
         "per sec",
-        rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*[:=]\s*)"
-        rf"{_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
+        rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*(?::\s+|=\s*))"
+        rf"(?=\d){_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
     ),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(

@@ -78,7 +78,8 @@ class Bench(Laboratory):
         self.time += 1
         self.count += 1
         result = self.program(World(variables, varied, self.time, self.chance))
-        processes = (process(asked=tuple(self.asked), listings=self.listings),)
+        listings = self.listings if varied else ()  # what is not varied is not noted
+        processes = (process(asked=tuple(self.asked), listings=listings),)
         return Ran(record=record(outputs=(), metrics={}, processes=processes), trace=repr(result), steps=1)
 
     @property

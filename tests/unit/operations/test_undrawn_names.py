@@ -7,7 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.doubtful import Decided, InDoubt, _by_entropy, _in_other_order, _only_moved, _same_elsewhere
+from envbuild.operations.doubtful import (
+    Decided,
+    InDoubt,
+    _by_entropy,
+    _drop_moved,
+    _in_other_order,
+    _only_moved,
+    _raced,
+    _same_elsewhere,
+)
 from envbuild.operations.undrawn_names import phrases
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
@@ -37,6 +46,12 @@ def runs(orders: str) -> list[Any]:
     ]
 
 
+def in_rows(*streams: tuple[str, ...]) -> Any:
+    """Return what runs left that printed these lines, as they are compared."""
+    rows = [[SimpleNamespace(masked=SimpleNamespace(text=text)) for text in each] for each in streams]
+    return SimpleNamespace(streams=[{"stdout": each} for each in rows])
+
+
 @pytest.mark.parametrize(("orders", "asked"), [("aab", False), ("abc", True), ("aaa", False)])
 def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
     orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool
@@ -47,24 +62,53 @@ def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
 
 
 @pytest.mark.parametrize(
-    ("several", "orders", "contents", "moved"),
+    ("orders", "contents", "moved"),
     [
-        (False, "aaa", "sss", False),
-        (False, "abc", "sss", True),
-        (False, "abc", "stu", False),  # a measured line is another one in each run
-        (True, "abc", "stu", True),
-        (True, "aaa", "sss", False),
+        ("aaa", "sss", False),
+        ("abc", "sss", True),
+        ("abc", "stu", False),  # a measured line is another one in each run
     ],
 )
-def test_lines_that_clocks_have_settled_keep_their_places(
-    several: bool, orders: str, contents: str, moved: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was left out in lines beside them is asked for; lines of several processes may have moved."""
-    monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: several)
+def test_lines_that_clocks_have_settled_keep_their_places(orders: str, contents: str, *, moved: bool) -> None:
+    """A stream whose lines have only moved is not looked at; next to a measured line, doubtful numbers are."""
     made = runs(orders)
     for run, content in zip(made, contents, strict=True):
         run.stdout = Printed(lines=3, sha256=run.stdout.sha256, unordered=content)
     assert _only_moved(made, "stdout") is moved
+
+
+@pytest.mark.parametrize(
+    ("streams", "dropped"),
+    [
+        ((("a", "took 3", "b"), ("a", "took 4", "b")), False),
+        ((("a", "took 3", "b"), ("b", "took 4", "a")), True),
+        ((("a", "took 3", "b"), ("took 4", "a", "b")), True),
+        ((("a", "took 3"), ("a", "took 4", "b")), True),
+        ((("a", "took 3", "b"), ("a", "took 4", "b"), ("b", "took 5", "a")), True),
+    ],
+)
+def test_lines_of_several_processes_that_have_moved_are_left_out(
+    streams: tuple[tuple[str, ...], ...], *, dropped: bool
+) -> None:
+    """A stream stays if its runs differ in measured lines alone, each of them at the same place."""
+    left = in_rows(*streams)
+    _drop_moved(left, "stdout")
+    assert ["stdout" in each for each in left.streams] == [not dropped] * len(streams)
+
+
+@pytest.mark.parametrize(("pair", "by_luck"), [("ab", {"stdout"}), ("aa", frozenset()), ("", frozenset())])
+def test_several_orders_are_luck_if_nothing_else_can_seed_a_generator(
+    pair: str, by_luck: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ranking that the time, or an address, seeds has several orders with the entropy alone fixed."""
+
+    def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+        assert {"clock", "addresses", "entropy"} <= {*fixed}
+        left.runs.extend(runs(pair))
+        return bool(pair)
+
+    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
+    assert _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
 
 
 ORDERS = {"same": "aa", "other": "ab"}
@@ -105,6 +149,9 @@ def test_an_order_that_no_experiment_decided_is_quoted(
     assert by_luck == ({"stdout"} if expected == "luck" else frozenset())
     quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
     assert quoted == ["the order of lines of standard output, line 2: anna → bert"] * (expected == "unknown")
+    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: None)  # behind what is kept
+    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
+    assert quoted == ["the order of lines of standard output"] * (expected == "unknown")
 
 
 @pytest.mark.parametrize(
@@ -118,10 +165,5 @@ def test_an_order_that_no_experiment_decided_is_quoted(
 )
 def test_a_line_that_is_measured_is_no_difference_elsewhere(lines: tuple[str, ...], *, same: bool) -> None:
     """Of the runs that were compared such a line is another one in each."""
-
-    def left(*streams: tuple[str, ...]) -> Any:
-        rows = [[SimpleNamespace(masked=SimpleNamespace(text=text)) for text in each] for each in streams]
-        return SimpleNamespace(streams=[{"stdout": each} for each in rows])
-
-    before = left(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
-    assert _same_elsewhere(left(lines), before, "stdout") is same
+    before = in_rows(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
+    assert _same_elsewhere(in_rows(lines), before, "stdout") is same

@@ -36,6 +36,8 @@ MASKED = [
     ("times", "run 11/21/2026", "run 11/22/2026"),
     ("times", "latest: 2026-11-21T05-16-03", "latest: 2026-11-21T05-17-44"),
     ("times", "saved model_2026-11-21_05-16-03.pt", "saved model_2026-11-21_05-17-44.pt"),
+    ("times", "log: x/2026-11-21T051603.507109.snakemake.log", "log: x/2026-11-21T051744.823266.snakemake.log"),
+    ("times", "run_2026-11-21_051603", "run_2026-11-21_051744"),
     ("times", "prof_2026-11-21_05-16-03_954.json", "prof_2026-11-21_05-17-44_101.json"),  # ONNX Runtime's
     # durations
     ("times", "took 3.1 s", "took 12.55 s"),
@@ -323,6 +325,12 @@ def test_where_lines_of_other_threads_are_is_no_result() -> None:
         ("price 450 US", "price 451 US"),
         ("r1 0 chr1 68M32S", "r1 0 chr1 69M31S"),
         ("winner: 2026-11-21_resnet50", "winner: 2026-11-21_resnet18"),
+        ("messages per second:3.4512", "messages per second:3.4517"),
+        ("updates per second: -3.25", "updates per second: -3.26"),
+        ("steps per second: +3.25", "steps per second: +3.26"),
+        ("steps per second: .35", "steps per second: .36"),
+        ("id 2026-11-21T05160312", "id 2026-11-21T05160313"),
+        ("at 2026-11-21T051603.12 m", "at 2026-11-21T051603.13 m"),
         ("best checkpoint: tmp_step_37", "best checkpoint: tmp_step_38"),
         ("crash at 0x004011f2", "crash at 0x004011f6"),
         ("10:31:22 |    *", "10:31:22 |      *"),
