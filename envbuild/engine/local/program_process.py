@@ -267,10 +267,12 @@ def _first(request: dict[str, Any], channel: _Channel) -> None:
     try:
         _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in request["groups"]]
+        init = _Init(request, channel, groups)
         _enter(request)
         terminal = _terminal(channel) if request["terminal"] else -1
         _limit_root(request)
-        code = _Init(request, channel, terminal, groups).run()
+        init.start(terminal)
+        code = init.run()
         channel.send(code=code)
     except _RefusedError as refused:
         channel.send(failed=refused.args[0], reason=refused.args[1])
@@ -581,14 +583,16 @@ def _terminal(channel: _Channel) -> int:
 
 
 class _Init:
-    """Process 1 once the root is ready: starts the program, passes on what it is sent, reaps.
+    """Process 1: starts the program's process, has it become the program once the root is ready, passes on, reaps.
+
+    The process is there before the root is, and enters its control groups while that is made: the kernel waits 10 ms
+    and more before it moves a process. Its root changes with that of process 1 (pivot_root(2)).
 
     Args:
-        terminal: descriptor of the program's terminal; -1 for none.
         groups: descriptors of the control groups that the program enters.
     """
 
-    def __init__(self, request: dict[str, Any], channel: _Channel, terminal: int, groups: list[int]) -> None:
+    def __init__(self, request: dict[str, Any], channel: _Channel, groups: list[int]) -> None:
         self._request, self._channel = request, channel
         self._wake, waker = os.pipe()
         os.set_blocking(waker, False)
@@ -596,14 +600,28 @@ class _Init:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in _FORWARDED:
             signal.signal(number, signal.SIG_IGN)
-        if terminal >= 0 and request["user"]:
-            os.fchown(terminal, request["user"], -1)
         self._fault, fault = os.pipe()
+        self._gate, gate = socket.socketpair()
         self._child = os.fork()
         if self._child == 0:
             signal.set_wakeup_fd(-1)
-            self._become(fault, terminal, groups)
+            self._gate.close()
+            self._become(fault, gate, groups)
+        gate.close()
         os.close(fault)
+
+    def start(self, terminal: int) -> None:
+        """Have the process become the program.
+
+        Args:
+            terminal: descriptor of the program's terminal; -1 for none.
+        """
+        if terminal >= 0 and self._request["user"]:
+            os.fchown(terminal, self._request["user"], -1)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", terminal))] if terminal >= 0 else []
+        with suppress(OSError):  # it has ended, and said why
+            self._gate.sendmsg([b"start"], rights)
+        self._gate.close()
         if terminal >= 0:
             os.close(terminal)
 
@@ -651,17 +669,15 @@ class _Init:
                     found = code if code >= 0 else 128 - code
         return found
 
-    def _become(self, fault: int, terminal: int, groups: list[int]) -> None:
+    def _become(self, fault: int, gate: Any, groups: list[int]) -> None:
         """Turn this process into the program."""
         request = self._request
         try:
             os.setsid()
+            sys.meta_path.clear()  # no file of the image becomes a module here
             for group in groups:
                 os.write(group, b"0")  # this process
-            if terminal >= 0:
-                fcntl.ioctl(terminal, 0x540E, 0)  # TIOCSCTTY
-                for number in (0, 1, 2):
-                    os.dup2(terminal, number)
+            _take_terminal(gate)
             if request["cpus"]:
                 os.sched_setaffinity(0, request["cpus"])
             most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -686,6 +702,18 @@ class _Init:
             os.write(fault, dumps([what, error.errno or 0]).encode())
         finally:
             os._exit(127)
+
+
+def _take_terminal(gate: Any) -> None:
+    """Wait until the root is ready, and take the terminal that comes with the word."""
+    word, rights, _, _ = gate.recvmsg(16, socket.CMSG_SPACE(struct.calcsize("i")))
+    if not word:
+        os._exit(127)  # process 1 has failed, and said so
+    for _, _, data in rights:
+        terminal = struct.unpack("i", data)[0]
+        fcntl.ioctl(terminal, 0x540E, 0)  # TIOCSCTTY
+        for number in (0, 1, 2):
+            os.dup2(terminal, number)
 
 
 def _signal_in_turn(number: int) -> None:
