@@ -49,7 +49,7 @@ def run_program(
     from envbuild.cli.render.run import missing_module, summary, unread_processes
 
     console.note(summary(record))
-    for sentence in (*record.outside_left_out, unread_processes(record), missing_module(record)):
+    for sentence in (*record.outside_left_out, unread_processes(record), missing_module(record, Path())):
         if sentence:
             console.note(sentence)
     if note := misplaced(options.command, record, "run"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from envbuild.cli.render.records import failed_ranks
 from envbuild.core.text import plural
 from envbuild.record.model import Record
@@ -54,10 +56,11 @@ def unread_processes(record: Record) -> str:
     return f"{what} left no usable report: damaged, too large, or too many"
 
 
-def missing_module(record: Record) -> str:
+def missing_module(record: Record, project: Path) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason.
 
-    A module next to one that the program has loaded from the project is the project's own, and no package.
+    A module next to one that the program has loaded from the project is the project's own, and no package. One that is
+    elsewhere in the project is found where ``PYTHONPATH`` has its folder.
     """
     names = [each.missing_module for each in record.processes if isinstance(each.missing_module, str)]
     if not record.exit_code or not names:
@@ -65,6 +68,11 @@ def missing_module(record: Record) -> str:
     top = names[0].partition(".")[0]
     if any(file.path.split("/")[0] == top for file in record.modules):
         return ""
+    from envbuild.cli.render.modules import folder_of_module, in_project  # most runs lack nothing
+
+    folder = folder_of_module(project, top)
+    if folder is not None:
+        return f"no module named {names[0]} where Python looks: {in_project(top, folder)}"
     package, known = requirement(top)
     condition = known or "if it is a package"
     return (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
+from envbuild.cli.render.modules import folder_of_module, in_project
 from envbuild.cli.render.run import requirement
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
@@ -110,16 +112,20 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-lines:])
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        f"{_missing_module(result.last_words)}fix it first: envbuild run {shlex.join(arguments)}",
+        f"{_missing_module(result.last_words, Path())}fix it first: envbuild run {shlex.join(arguments)}",
     )
 
 
-def _missing_module(tail: str) -> str:
+def _missing_module(tail: str, project: Path) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
     if not found:
         return ""
-    package, known = requirement(found[1].partition(".")[0])
+    top = found[1].partition(".")[0]
+    folder = folder_of_module(project, top)
+    if folder is not None:
+        return f"{in_project(top, folder)}; else "
+    package, known = requirement(top)
     name = package if package in found[1] else f"[{package}]"
     condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"
     return f"{condition}, add {'it' if name == package else name} to requirements in the spec and lock again; else "

@@ -81,13 +81,18 @@ def test_an_option_behind_the_script(
     assert text == (f"{reported}: envbuild's own options come before the script" if reported else "")
 
 
-def test_a_package_that_is_missing() -> None:
+def test_a_package_that_is_missing(tmp_path: Path) -> None:
     """A program that ends for lack of a module gets the way out before the general advice; others do not."""
     text = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
-    assert _missing_module(text) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
-    assert _missing_module(f"{text}OSError: gone\n") == ""
-    assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"))
-    assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"))
+    assert _missing_module(text, tmp_path) == (
+        "if pandas is a package, add it to requirements in the spec and lock again; else "
+    )
+    assert _missing_module(f"{text}OSError: gone\n", tmp_path) == ""
+    assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"), tmp_path)
+    assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"), tmp_path)
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "pandas.py").touch()
+    assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs; else "
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:
@@ -126,9 +131,38 @@ def test_cpus_that_cannot_be_meant(
     ],
 )  # fmt: skip
 def test_a_run_without_a_package_names_the_requirement(
-    missing: str | None, modules: tuple[str, ...], exit_code: int, hint: str
+    missing: str | None, modules: tuple[str, ...], exit_code: int, hint: str, tmp_path: Path
 ) -> None:
     """By the name that it has in a spec; the project's own modules are no packages."""
     process = ProcessRecord() if missing is None else ProcessRecord(missing_module=missing)
     files = tuple(ReadFile(path=path, size=1, sha256=None) for path in modules)
-    assert missing_module(record(processes=(process,), modules=files, exit_code=exit_code)) == hint
+    assert missing_module(record(processes=(process,), modules=files, exit_code=exit_code), tmp_path) == hint
+
+
+@pytest.mark.parametrize(
+    ("files", "folder"),
+    [
+        (("gp/ant.py",), "."),
+        (("a/gp.py", "b/c/gp.py"), "a"),
+        (("a b/c/gp/x.py",), "'a b/c'"),
+        (("src/gp/__init__.py", "z/gp.py"), "src"),
+        (("gp/notes.txt",), None),
+        ((".hidden/gp.py",), None),
+        (("env/pyvenv.cfg", "env/lib/gp.py"), None),
+        (("a/b/c/d/gp.py",), None),
+    ],
+)
+def test_a_module_elsewhere_in_the_project(files: tuple[str, ...], folder: str | None, tmp_path: Path) -> None:
+    """It is no package to be locked: its folder has to be on the path."""
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    failed = record(processes=(ProcessRecord(missing_module="gp.ant"),), modules=(), exit_code=1)
+    text = missing_module(failed, tmp_path)
+    if folder is None:
+        assert "requirements: [gp]" in text
+    else:
+        where = "the project" if folder == "." else folder.strip("'")
+        assert text == (
+            f"no module named gp.ant where Python looks: {where} has gp, give its folder: -e PYTHONPATH={folder}"
+        )

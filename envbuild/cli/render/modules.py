@@ -1,0 +1,35 @@
+"""Modules that a program did not find, though its project has them in another folder."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+_DEEPEST, _MOST = 3, 2_000
+"""Levels of folders, and folders in all, in which a module is looked for: it is a hint, and has to come at once."""
+
+
+def in_project(module: str, folder: str) -> str:
+    """Return where the project has a module, and the option with which a program finds it."""
+    where = "the project" if folder == "." else folder
+    return f"{where} has {module}, give its folder: -e PYTHONPATH={shlex.quote(folder)}"
+
+
+def folder_of_module(project: Path, module: str) -> str | None:
+    """Return the folder of the project that has a module or package, relative to it; None if none is found.
+
+    The topmost one; hidden folders, virtual environments and what is deeper than three levels are left out.
+    """
+    found: list[tuple[int, str]] = []
+    for count, (folder, folders, files) in enumerate(os.walk(project)):
+        relative = os.path.relpath(folder, project)
+        depth = 0 if relative == "." else relative.count(os.sep) + 1
+        if count > _MOST or "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        package = Path(folder, module)
+        if f"{module}.py" in files or (module in folders and any(package.glob("*.py"))):
+            found.append((depth, relative))
+        folders[:] = sorted(each for each in folders if not each.startswith((".", "__")) and depth < _DEEPEST)
+    return min(found)[1] if found else None
