@@ -229,6 +229,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         listings: unset unless their order was varied.
         asked: unset unless the run was an experiment.
         missing_module: the module whose absence ended it; unset if it ended otherwise.
+        missing_file: the same of a file that it names by a relative path.
     """
 
     format: int = 1
@@ -252,6 +253,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     listings: tuple[Listing, ...] | UnsetType = UNSET
     asked: tuple[Asked, ...] | UnsetType = UNSET
     missing_module: str | UnsetType = UNSET
+    missing_file: str | UnsetType = UNSET
     warnings: tuple[str, ...] = ()
 
 

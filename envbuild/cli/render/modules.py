@@ -1,9 +1,10 @@
-"""Modules that a program did not find, though its project has them in another folder."""
+"""Modules and files that a program did not find, though its project has them in another folder."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 _DEEPEST, _MOST = 3, 2_000
@@ -14,6 +15,13 @@ def in_project(module: str, folder: str) -> str:
     """Return where the project has a module, and the option with which a program finds it."""
     where = "the project" if folder == "." else folder
     return f"{where} has {module}, give its folder: -e PYTHONPATH={shlex.quote(folder)}"
+
+
+def started_there(command: Sequence[str]) -> str:
+    """Return how to start a script in its own folder, which has the file that it looks for."""
+    script = Path(command[0])
+    words = shlex.join([script.name, *command[1:]])
+    return f"it is next to the script: cd {shlex.quote(str(script.parent))}; envbuild run {words}"
 
 
 def folder_of_module(project: Path, module: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from envbuild.cli.render.records import failed_ranks
@@ -79,6 +80,19 @@ def missing_module(record: Record, project: Path) -> str:
         f"no module named {names[0]} in the image: {condition}, add it to the spec (requirements: [{package}]), "
         "then: envbuild lock"
     )
+
+
+def missing_file(record: Record, command: Sequence[str], project: Path) -> str:
+    """Return where to start a program that did not find a file which is next to it; empty if it failed otherwise."""
+    names = [each.missing_file for each in record.processes if isinstance(each.missing_file, str)]
+    script = Path(command[0]) if command else Path()
+    if not record.exit_code or not names or not script.parent.name or (project / names[0]).exists():
+        return ""
+    if not (project / script.parent / names[0]).exists():
+        return ""
+    from envbuild.cli.render.modules import started_there
+
+    return f"no {names[0]} in the folder where the program was started: {started_there(command)}"
 
 
 _PARTS = {

@@ -12,7 +12,7 @@ import msgspec
 
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
 from envbuild.cli.render.modules import folder_of_module, in_project
-from envbuild.cli.render.run import requirement
+from envbuild.cli.render.run import missing_file, requirement
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -110,9 +110,10 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
         ended, lines = f"was ended after {record.timed_out:g} s, its time limit (--timeout)", _STACKS
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-lines:])
+    lacks = missing_file(record, arguments, Path())
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        f"{_missing_module(result.last_words, Path())}fix it first: envbuild run {shlex.join(arguments)}",
+        lacks or f"{_missing_module(result.last_words, Path())}fix it first: envbuild run {shlex.join(arguments)}",
     )
 
 

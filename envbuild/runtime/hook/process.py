@@ -279,7 +279,7 @@ class Process:
             **({"entropy": self.entropy()} if self.entropy else {}),
             **({"listings": self.listings()} if self.listings else {}),
             **({"asked": self.asked()} if self.asked else {}),
-            **(_missing_module() if final else {}),
+            **(_missing() if final else {}),
             "warnings": self.warnings,
         }
 
@@ -374,11 +374,18 @@ def _write(folder: str, record: dict[str, Any]) -> None:
         gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), dumps(record) + "\n")
 
 
-def _missing_module() -> dict[str, str]:
-    """Return the module for want of which the program ended: the interpreter keeps the exception it has printed."""
+def _missing() -> dict[str, str]:
+    """Return the module, or the file by a relative path, for want of which the program ended.
+
+    The interpreter keeps the exception that it has printed.
+    """
     error = getattr(sys, "last_value", None)
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    return {"missing_module": name} if isinstance(name, str) else {}
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
+        return {"missing_module": error.name}
+    path = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(path, str) and path.isprintable() and not os.path.isabs(path):
+        return {"missing_file": path}
+    return {}
 
 
 def _objects() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from envbuild import cli
 from envbuild.cli.app import whole
 from envbuild.cli.commands.program import misplaced
-from envbuild.cli.render.run import missing_module
+from envbuild.cli.render.run import missing_file, missing_module
 from envbuild.cli.render.verify import _missing_module
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
@@ -166,3 +166,29 @@ def test_a_module_elsewhere_in_the_project(files: tuple[str, ...], folder: str |
         assert text == (
             f"no module named gp.ant where Python looks: {where} has gp, give its folder: -e PYTHONPATH={folder}"
         )
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "exit_code", "where"),
+    [
+        (("ga/knn.py", "-k", "a b"), "heart.csv", 1, "cd ga; envbuild run knn.py -k 'a b'"),
+        (("ga/knn.py",), "data/x.txt", 1, "cd ga; envbuild run knn.py"),
+        (("ga/knn.py",), "heart.csv", 0, ""),
+        (("ga/knn.py",), "other.csv", 1, ""),
+        (("ga/knn.py",), "top.csv", 1, ""),
+        (("knn.py",), "heart.csv", 1, ""),
+        (("ga/knn.py",), None, 1, ""),
+    ],
+)
+def test_a_file_next_to_the_script(
+    command: tuple[str, ...], missing: str | None, exit_code: int, where: str, tmp_path: Path
+) -> None:
+    """Programs that were written to be started in their own folder are told apart from those that lack a file."""
+    (tmp_path / "ga" / "data").mkdir(parents=True)
+    for name in ("ga/heart.csv", "ga/data/x.txt", "top.csv", "ga/top.csv"):
+        (tmp_path / name).touch()
+    process = ProcessRecord() if missing is None else ProcessRecord(missing_file=missing)
+    text = missing_file(record(processes=(process,), exit_code=exit_code), command, tmp_path)
+    assert text == (
+        f"no {missing} in the folder where the program was started: it is next to the script: {where}" if where else ""
+    )

@@ -104,6 +104,15 @@ def test_a_module_that_is_not_there_is_recorded(tree: Tree) -> None:
     assert sorted(found, key=str) == [None, "somewhere"]
 
 
+def test_a_file_that_is_not_there_is_recorded(tree: Tree) -> None:
+    """If the program ended for want of it, and its path depends on where the program is started."""
+    tree.execute("-c", "open('data/points.csv')", check=False)
+    tree.execute("-c", "open('/data/points.csv')", check=False)
+    tree.execute("-c", "try:\n    open('points.csv')\nexcept OSError:\n    pass")
+    found = [record.get("missing_file") for record in tree.records()]
+    assert sorted(found, key=str) == [None, None, "data/points.csv"]
+
+
 def test_nothing_is_imported_for_the_script(tree: Tree) -> None:
     """A program that imports no framework gets none, nor json, re or enum."""
     done = tree.execute(
