@@ -77,7 +77,13 @@ def _of_joblib(function: Any) -> bool:
 
 
 def replace(owner: Any, name: str, original: Any, new: Any) -> None:
-    """Put a function in another one's place, under its name."""
-    new.__wrapped__, new.__name__, new.__qualname__ = original, name, original.__qualname__
-    new.__module__, new.__doc__ = original.__module__, original.__doc__
-    setattr(owner, name, new)
+    """Put a function in another one's place, under its name; None for ``original``: this version has none there."""
+    if original is not None:
+        setattr(owner, name, named(original, new))
+
+
+def named(original: Any, new: Any) -> Any:
+    """Give a function another one's name, and return it."""
+    from functools import update_wrapper
+
+    return update_wrapper(new, original)
