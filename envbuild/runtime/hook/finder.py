@@ -55,6 +55,7 @@ PARSERS = {
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
 TASKS = {
     "joblib.parallel": "for_pools.set_up_joblib",
+    "joblib._dask": "for_dask.set_up_joblib",
     "ray._private.function_manager": "for_ray.set_up_functions",
     "ray._private.worker": "for_ray.set_up_wait",
     "ray.actor": "for_ray.set_up_actors",

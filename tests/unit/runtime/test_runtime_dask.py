@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from envbuild.runtime.hook import finder, fix_dask
-from envbuild.runtime.hook.frameworks import for_dask
+from envbuild.runtime.hook.frameworks import for_dask, for_pools
+from envbuild.runtime.hook.tasks import Task
 
 
 class Process:
@@ -236,6 +237,42 @@ def test_a_task_that_comes_back_has_numbers_of_its_own_again() -> None:
     assert process.entered == [place, "another", f"{place} again 1", "another", f"{place} again 2"]
     threads.rejoin()
     assert process.entered[5:] == ["another"]
+
+
+class Batch:
+    """joblib's tasks for one worker."""
+
+    def __init__(self, tasks: Any) -> None:
+        self.functions = [task[0] for task in tasks]
+
+    def __call__(self, tasks: Any = None) -> Any:
+        return [function(*given, **options) for function, given, options in tasks]
+
+
+def test_tasks_of_joblib_are_numbered_however_they_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by its number in the call; on workers with several threads they are done as ever."""
+    monkeypatch.setattr(for_pools, "JOBLIB", set(for_pools.JOBLIB))
+    monkeypatch.setattr(for_dask, "JOBLIB", for_pools.JOBLIB)
+    process, module = Process(), _module(Batch=type("Batch", (Batch,), dict(Batch.__dict__)))
+    for_dask.set_up_joblib(module, process)  # type: ignore[arg-type]
+    assert "DaskDistributedBackend" in for_pools.JOBLIB
+
+    def draw(number: int) -> list[str]:
+        return [*process.entered[-1:], str(number)]
+
+    call: Any = types.SimpleNamespace(place="task 3", inherited={})
+    tasks = [(Task(draw, call, number), (number,), {}) for number in range(3)]
+    plain = module.Batch([*tasks[:1]])
+    assert plain.functions == [draw], "what goes to the worker is as joblib made it"
+    given = tasks[1:]
+    batch = module.Batch(given)
+    assert batch(given) == [["1"], ["2"]]
+    worker = _module(_run_task=lambda task, data, state, key: batch(tasks=given))
+    for_dask.set_up_worker(worker, process)  # type: ignore[arg-type]
+    assert worker._run_task(0, 0, _worker(2), "drawn") == [["1"], ["2"]]
+    assert worker._run_task(0, 0, _worker(1), "drawn") == [["task 3.1", "1"], ["task 3.2", "2"]]
+    del batch._envbuild_places  # its program runs without envbuild
+    assert worker._run_task(0, 0, _worker(1), "d") == [[for_dask.place("d"), "1"], [for_dask.place("d"), "2"]]
 
 
 def test_tasks_of_the_scheduler_of_processes_are_entered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

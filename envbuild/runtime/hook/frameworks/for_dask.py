@@ -25,7 +25,8 @@ import sys
 from _thread import get_ident
 
 from ...digest import sha256
-from .for_pools import ORDER, replace
+from ..tasks import Task
+from .for_pools import JOBLIB, ORDER, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +106,43 @@ def set_up_threads(module: Any, process: Process) -> None:
             process.guarded("dask", lambda: _enter(process, *task), vital=False)
 
     replace(module, "rejoin", rejoin, rejoined)
+
+
+def set_up_joblib(module: Any, process: Process) -> None:
+    """Number the tasks that joblib hands to Dask: a stopwatch decides how many of them go to a worker together.
+
+    Their places travel as texts: a worker of a cluster that lacks this package does the tasks as ever.
+    """
+    kind = getattr(module, "Batch", None)
+    if kind is None:
+        return
+    make, call = kind.__init__, kind.__call__
+
+    def made(self: Any, tasks: Any) -> None:
+        if isinstance(tasks, list) and all(isinstance(task[0], Task) for task in tasks):
+            self._envbuild_places = [(task[0].place, task[0].inherited) for task in tasks]
+            tasks[:] = [(task[0].function, *task[1:]) for task in tasks]
+        make(self, tasks)
+
+    def called(self: Any, tasks: Any = None) -> Any:
+        places = self.__dict__.get("_envbuild_places", ())
+        if not does_task() or len(places) != len(tasks or ()):
+            return call(self, tasks)
+        results: list[Any] = []
+        for place_of_task, task in zip(places, tasks):
+            _begin(process, *place_of_task)
+            results += call(self, [task])
+        return results
+
+    replace(kind, "__init__", make, made)
+    replace(kind, "__call__", call, called)
+    JOBLIB.add("DaskDistributedBackend")
+
+
+def _begin(process: Process, place_of_task: str, inherited: dict[str, str]) -> None:
+    """Become a task of joblib within one of Dask's; it has numbers of its own again where it comes back."""
+    _tasks[get_ident()][:] = [place_of_task, 0]
+    process.guarded("joblib", lambda: process.enter_task(place_of_task, inherited), vital=False)
 
 
 def does_task() -> bool:

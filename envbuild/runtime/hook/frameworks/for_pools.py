@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 ORDER = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.fix_order"
 """The module that is there if tasks are done in order, in an experiment."""
-_JOBLIB = ("LokyBackend", "MultiprocessingBackend")
-"""joblib's backends whose workers are processes of this run; those of clusters may lack this package."""
+JOBLIB = {"LokyBackend", "MultiprocessingBackend"}
+"""joblib's backends whose workers are processes of this run; those of clusters may lack this package (for_dask.py)."""
 
 
 def set_up_pool(module: Any, process: Process) -> None:
@@ -56,7 +56,7 @@ def set_up_joblib(module: Any, process: Process) -> None:
     call = module.Parallel.__call__
 
     def call_numbered(self: Any, iterable: Any) -> Any:
-        if type(getattr(self, "_backend", None)).__name__ in _JOBLIB:
+        if type(getattr(self, "_backend", None)).__name__ in JOBLIB:
             numbered = Call(process).each(iterable)
             iterable = list(numbered) if hasattr(iterable, "__len__") else numbered
         if ORDER in sys.modules:
