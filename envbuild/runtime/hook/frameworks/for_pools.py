@@ -1,4 +1,4 @@
-"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor`` and joblib."""
+"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor``, mpi4py's and joblib."""
 
 from __future__ import annotations
 
@@ -41,14 +41,23 @@ def set_up_pool(module: Any, process: Process) -> None:
 
 def set_up_executor(module: Any, process: Process) -> None:
     """Number what ``ProcessPoolExecutor`` is given; its ``map`` submits too."""
-    submit = module.ProcessPoolExecutor.submit
+    _number_submits(module.ProcessPoolExecutor, process)
+
+
+def set_up_mpi(module: Any, process: Process) -> None:
+    """The same for ``MPIPoolExecutor``: which rank takes a task is a race."""
+    _number_submits(getattr(module, "MPIPoolExecutor", None), process)
+
+
+def _number_submits(kind: Any, process: Process) -> None:
+    submit: Any = getattr(kind, "submit", None)
 
     def submit_numbered(self: Any, fn: Any, /, *arguments: Any, **options: Any) -> Any:
         if not _of_joblib(fn):
             fn = Task(fn, Call(process))
         return submit(self, fn, *arguments, **options)
 
-    replace(module.ProcessPoolExecutor, "submit", submit, submit_numbered)
+    replace(kind, "submit", submit, submit_numbered)
 
 
 def set_up_joblib(module: Any, process: Process) -> None:
