@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from typing import Any
 
 import pytest
 
+from envbuild.runtime.hook import stacks
 from envbuild.runtime.hook.frameworks import for_pools
 from envbuild.runtime.hook.tasks import Task
 
@@ -54,3 +56,9 @@ def test_a_module_without_the_executor_is_left_alone() -> None:
     module = types.SimpleNamespace()
     for_pools.set_up_mpi(module, _process())
     assert vars(module) == {}
+
+
+def test_an_interpreter_beside_the_first_answers_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``faulthandler`` cannot be imported there: no warning of it is the program's."""
+    monkeypatch.setitem(sys.modules, "faulthandler", None)
+    stacks.answer()
