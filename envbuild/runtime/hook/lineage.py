@@ -93,7 +93,8 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
     if own != parent_rank:
         return base
     if parent == str(pid):
-        return _join(parent_path, _interpreter())
+        beside = _interpreter()
+        return _join(parent_path, beside) if beside else parent_path
     if is_worker(arguments):
         # Its arguments are numbers of descriptors; its identity comes with its task.
         return _join(parent_path, "worker")
