@@ -25,7 +25,8 @@ _WAITING = ("_gather", "_result", "_exception", "_wait")
 
 def cluster(module: Any) -> None:
     """Give each local cluster one worker; ``module`` is ``distributed.deploy.local``."""
-    made = module.LocalCluster.__init__
+    kind: Any = getattr(module, "LocalCluster", None)
+    made: Any = getattr(kind, "__init__", None) if kind else None
 
     def begun(
         self: Any, name: Any = None, n_workers: Any = None, threads: Any = None, *rest: Any, **options: Any
@@ -35,7 +36,7 @@ def cluster(module: Any) -> None:
         wanted = 0 if n_workers == 0 else 1
         made(self, name, wanted, 1, *rest, **options)
 
-    replace(module.LocalCluster, "__init__", made, begun)
+    replace(kind, "__init__", made, begun)
 
 
 def client(module: Any, does_task: Callable[[], bool]) -> None:
@@ -45,20 +46,21 @@ def client(module: Any, does_task: Callable[[], bool]) -> None:
         module: is ``distributed.client``.
         does_task: whether the thread that asks does a task on a worker.
     """
-    _as_completed(module.as_completed)
+    _as_completed(getattr(module, "as_completed", None))
     _wait(module)
-    wait_for_workers = module.Client.wait_for_workers
+    kind = getattr(module, "Client", None)
+    wait_for_workers: Any = getattr(kind, "wait_for_workers", None)
 
-    def waited(self: Any, n_workers: int = 1, timeout: Any = None) -> Any:
-        return wait_for_workers(self, min(n_workers, 1) or n_workers, timeout)
+    def waited(self: Any, n_workers: Any = 1, timeout: Any = None) -> Any:
+        return wait_for_workers(self, min(n_workers, 1) if isinstance(n_workers, int) else n_workers, timeout)
 
-    replace(module.Client, "wait_for_workers", wait_for_workers, waited)
-    _nested(module.Client, does_task)
+    replace(kind, "wait_for_workers", wait_for_workers, waited)
+    _nested(kind, does_task)
 
 
 def _nested(kind: Any, does_task: Callable[[], bool]) -> None:
     """Have a task that waits for others give up its place, as they have no other worker."""
-    sync = kind.sync
+    sync: Any = getattr(kind, "sync", None)
 
     def synced(self: Any, function: Any, *arguments: Any, **options: Any) -> Any:
         waits = does_task() and getattr(function, "__name__", "") in _WAITING
@@ -82,7 +84,12 @@ def _gave_up() -> bool:
 
 
 def _as_completed(kind: Any) -> None:
-    update, take, take_later = kind.update, kind.__next__, kind._anext
+    later = "_anext" if hasattr(kind, "_anext") else "__anext__"  # until 2022
+    update: Any = getattr(kind, "update", None)
+    take: Any = getattr(kind, "__next__", None)
+    take_later: Any = getattr(kind, later, None)
+    if update is None or take is None:
+        return
 
     def updated(self: Any, futures: Any) -> None:
         _noted("dask.distributed.as_completed", sys._getframe(1))
@@ -91,7 +98,7 @@ def _as_completed(kind: Any) -> None:
         update(self, given)
 
     def taken(self: Any) -> Any:
-        while _waits(self) and not self._deadline.expired:
+        while _waits(self) and not getattr(getattr(self, "_deadline", None), "expired", False):
             with self.thread_condition:
                 self.thread_condition.wait(_MOMENT)
         return take(self)
@@ -106,7 +113,7 @@ def _as_completed(kind: Any) -> None:
 
     replace(kind, "update", update, updated)
     replace(kind, "__next__", take, taken)
-    replace(kind, "_anext", take_later, taken_later)
+    replace(kind, later, take_later, taken_later)
     kind.next, kind.next_batch = taken, batch
 
 
@@ -124,7 +131,9 @@ def _waits(self: Any) -> bool:
 
 
 def _wait(module: Any) -> None:
-    wait, wait_later = module.wait, module._wait
+    wait, wait_later = getattr(module, "wait", None), getattr(module, "_wait", None)
+    if wait is None or wait_later is None:
+        return
 
     class InOrder(set):  # type: ignore[type-arg]
         """A set that is gone through in the order in which futures were given."""

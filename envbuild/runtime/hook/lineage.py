@@ -17,6 +17,7 @@ so that streams differ between processes and repeat between runs. Paths:
   arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
   whose masked arguments are equal, at the same time, are not distinguished reliably;
 - ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
+- ``interpreter 2``: an interpreter beside a process's first one (``InterpreterPoolExecutor``), in the same process;
 - ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py); ``ray task ID``, ``task 2/actor``: of Ray.
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
@@ -92,7 +93,8 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
     if own != parent_rank:
         return base
     if parent == str(pid):
-        return parent_path
+        beside = _interpreter()
+        return _join(parent_path, beside) if beside else parent_path
     if is_worker(arguments):
         # Its arguments are numbers of descriptors; its identity comes with its task.
         return _join(parent_path, "worker")
@@ -101,6 +103,23 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
         return _join(parent_path, f"exec {started}")
     through = f"{started}/" if started else ""
     return _join(parent_path, f"exec {through}{name} {_digest(arguments[1:])}")
+
+
+def _interpreter() -> str:
+    """Return the number of an interpreter beside a process's first; that one also begins so, after ``exec``."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            found = __import__(name).get_current()
+        except ImportError:
+            continue
+        number = int(found[0] if isinstance(found, tuple) else found)
+        return f"interpreter {number}" if number else ""
+    return ""
+
+
+def is_beside(path: str) -> bool:
+    """Whether a path is that of an interpreter beside a process's first one."""
+    return path.rpartition("/")[2].startswith("interpreter ")
 
 
 def announce(environment: Mapping[str, str], pid: int, path: str, started: str = "") -> str:

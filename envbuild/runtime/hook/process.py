@@ -74,7 +74,8 @@ class Process:
         self._parameters: Parameters | None = None
         self.observer = Observer(self.write)
         self.writing = allocate_lock()
-        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
+        if not lineage.is_beside(self.path):  # the variables are the whole process's
+            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
         self.recorded = self.looked = False
         if os.access(folder, os.W_OK):

@@ -9,6 +9,8 @@ _STDERR = 2
 
 def answer() -> None:
     """Print the stacks of all threads whenever the signal comes; children inherit that, other programs do not."""
-    import faulthandler
-
+    try:
+        import faulthandler
+    except ImportError:  # an interpreter beside the process's first, which answers (``InterpreterPoolExecutor``)
+        return
     faulthandler.register(SIGNAL, file=_STDERR, all_threads=True)

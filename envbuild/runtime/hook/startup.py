@@ -53,7 +53,7 @@ def start() -> None:
         process.observer.install()
     process.guarded("stacks", stacks.answer, vital=False)
     process.guarded("output", output.write_whole_lines, vital=False)
-    controls = [] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS, finder.MENDED]
+    controls = [] if gate.controls_off() else [finder.WATCHED, finder.TASKS, finder.REPLICAS, finder.MENDED]
     tables = [*controls, finder.PARSERS, finder.PARALLEL, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from envbuild.runtime.hook import fix_dask
-from envbuild.runtime.hook.frameworks import for_dask
+from envbuild.runtime.hook import finder, fix_dask
+from envbuild.runtime.hook.frameworks import for_dask, for_pools
+from envbuild.runtime.hook.tasks import Task
 
 
 class Process:
@@ -120,6 +121,72 @@ def test_a_hash_of_such_a_name_has_two_halves_too(form: str, monkeypatch: pytest
     assert module.hashlib.sha256 is hashlib.sha256
 
 
+@pytest.mark.parametrize("version", ["2024", "2023"])
+def test_tokens_of_older_versions_have_two_halves_too(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``dask.base`` made them: with ``hashlib`` itself, before with a function that kept it, and ``update``."""
+
+    def _md5(data: bytes, kept: Any = hashlib.md5) -> Any:
+        return kept(data, usedforsecurity=False)
+
+    found = []
+    for _ in range(2):
+        monkeypatch.setattr(for_dask._Names, "own", "")
+        module = _module(uuid=uuid, **({"hashlib": hashlib} if version == "2024" else {"_md5": _md5}))
+        for_dask.set_up_tokens(module, Process())  # type: ignore[arg-type]
+        digest = module.hashlib.md5 if version == "2024" else module._md5
+        token = digest(b"(1, 2)")
+        token.update(f"axis={module.uuid.uuid4()}".encode())
+        found.append(token.hexdigest())
+        plain = digest(b"(1, 2)")
+        plain.update(b"axis=0")
+        real = hashlib.md5(b"(1, 2)axis=0")
+        assert (plain.hexdigest(), plain.digest()) == (real.hexdigest(), real.digest())
+    assert found[0][:16] == found[1][:16]
+    assert found[0][16:] != found[1][16:]
+
+
+DASK = sorted({step for step in finder.TASKS.values() if step.startswith("for_dask.")})
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("step", DASK)
+def test_what_a_version_has_not_is_left_alone(step: str, ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the module is there without what is replaced in it, or with its classes but without their methods."""
+    if ordered:
+        monkeypatch.setitem(sys.modules, for_dask.ORDER, types.ModuleType("fix_order"))
+    set_up = getattr(for_dask, step.partition(".")[2])
+    module = _module()
+    before = dict(module.__dict__)
+    set_up(module, Process())
+    assert module.__dict__ == before
+    kinds = {name: type(name, (), {}) for name in ("Client", "as_completed", "LocalCluster")}
+    module = _module(uuid=lambda: 1, hashlib=None, wait=None, **kinds)
+    before = {name: dict(kind.__dict__) for name, kind in kinds.items() if name != "LocalCluster"}
+    set_up(module, Process())
+    assert {name: dict(kinds[name].__dict__) for name in before} == before
+    assert module.uuid() == 1
+
+
+def test_the_steps_of_libraries_never_end_the_program() -> None:
+    """What they replace is no interface: a version that has it otherwise is warned of."""
+    warned, ended = [], []
+    process = types.SimpleNamespace(guarded=lambda what, action, *, vital: (ended if vital else warned).append(what))
+    for name in finder.TASKS:
+        finder.set_up(name, _module(), process, finder.TASKS)  # type: ignore[arg-type]
+    assert warned == [*finder.TASKS]
+    assert not ended
+    assert not {"joblib", "ray", "dask", "distributed"}.intersection(name.partition(".")[0] for name in finder.WATCHED)
+
+
+def test_the_state_of_a_task_may_be_another_thing() -> None:
+    """The task is done, without numbers of its own."""
+    process, module = Process(), _module(apply_function=lambda *given: given)
+    for_dask.set_up_worker(module, process)  # type: ignore[arg-type]
+    for given in ((1, 2, 3), (1, 2, 3, "state", "key"), (1, 2, 3, None, "key", 4)):
+        assert module.apply_function(*given) == given
+    assert process.entered == []
+
+
 def test_places_differ_by_keys() -> None:
     """Also by what is no name in them: numbers of blocks, and the function's name."""
     name = uuid.uuid4()
@@ -170,6 +237,42 @@ def test_a_task_that_comes_back_has_numbers_of_its_own_again() -> None:
     assert process.entered == [place, "another", f"{place} again 1", "another", f"{place} again 2"]
     threads.rejoin()
     assert process.entered[5:] == ["another"]
+
+
+class Batch:
+    """joblib's tasks for one worker."""
+
+    def __init__(self, tasks: Any) -> None:
+        self.functions = [task[0] for task in tasks]
+
+    def __call__(self, tasks: Any = None) -> Any:
+        return [function(*given, **options) for function, given, options in tasks]
+
+
+def test_tasks_of_joblib_are_numbered_however_they_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by its number in the call; on workers with several threads they are done as ever."""
+    monkeypatch.setattr(for_pools, "JOBLIB", set(for_pools.JOBLIB))
+    monkeypatch.setattr(for_dask, "JOBLIB", for_pools.JOBLIB)
+    process, module = Process(), _module(Batch=type("Batch", (Batch,), dict(Batch.__dict__)))
+    for_dask.set_up_joblib(module, process)  # type: ignore[arg-type]
+    assert "DaskDistributedBackend" in for_pools.JOBLIB
+
+    def draw(number: int) -> list[str]:
+        return [*process.entered[-1:], str(number)]
+
+    call: Any = types.SimpleNamespace(place="task 3", inherited={})
+    tasks = [(Task(draw, call, number), (number,), {}) for number in range(3)]
+    plain = module.Batch([*tasks[:1]])
+    assert plain.functions == [draw], "what goes to the worker is as joblib made it"
+    given = tasks[1:]
+    batch = module.Batch(given)
+    assert batch(given) == [["1"], ["2"]]
+    worker = _module(_run_task=lambda task, data, state, key: batch(tasks=given))
+    for_dask.set_up_worker(worker, process)  # type: ignore[arg-type]
+    assert worker._run_task(0, 0, _worker(2), "drawn") == [["1"], ["2"]]
+    assert worker._run_task(0, 0, _worker(1), "drawn") == [["task 3.1", "1"], ["task 3.2", "2"]]
+    del batch._envbuild_places  # its program runs without envbuild
+    assert worker._run_task(0, 0, _worker(1), "d") == [[for_dask.place("d"), "1"], [for_dask.place("d"), "2"]]
 
 
 def test_tasks_of_the_scheduler_of_processes_are_entered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +406,25 @@ def test_one_that_was_cleared_is_not_waited_for(client: Any) -> None:
     del found.futures[one]
     found.done(two)
     assert asyncio.run(found._anext()) is two
+
+
+def test_futures_of_2022_come_in_order_too() -> None:
+    """They had no deadline and no ``_anext``; ``wait_for_workers`` took no number too."""
+
+    async def __anext__(self: Any) -> Any:
+        return self.queue.get(timeout=5)
+
+    kept = {name: value for name, value in AsCompleted.__dict__.items() if name not in ("_anext", "__dict__")}
+    module = _client()
+    module.as_completed = type("as_completed", (), {**kept, "__anext__": __anext__})
+    fix_dask.client(module, for_dask.does_task)
+    futures = [Future(number) for number in range(3)]
+    found = module.as_completed(futures)
+    del found._deadline
+    for number in (2, 0, 1):
+        found.done(futures[number])
+    assert [next(found).number, asyncio.run(found.__anext__()).number, next(found).number] == [0, 1, 2]
+    assert module.Client().wait_for_workers("no_default") == "no_default"
 
 
 def test_the_first_that_is_done_is_the_first_that_was_given(client: Any) -> None:

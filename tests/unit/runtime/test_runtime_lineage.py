@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+import types
 
 import pytest
 
@@ -170,3 +172,27 @@ def test_path_with_colons_survives() -> None:
     """The path is the last part and may hold anything."""
     assert lineage.place({lineage.VARIABLE: "7:::a:b"}, 7, []) == "a:b"
     assert lineage.place({lineage.VARIABLE: "nonsense"}, 7, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("current", "path"), [((2, 1), "rank 1/interpreter 2"), (2, "rank 1/interpreter 2"), (0, "rank 1")]
+)
+@pytest.mark.parametrize("name", ["_interpreters", "_xxsubinterpreters"])
+def test_interpreters_of_one_process_have_places_of_their_own(
+    name: str, current: object, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share its number and its variables; the first one has number 0, also after ``exec``."""
+    for each in ("_interpreters", "_xxsubinterpreters"):
+        module = types.SimpleNamespace(get_current=lambda: current) if each == name else None
+        monkeypatch.setitem(sys.modules, each, module)
+    variables = {"RANK": "1", lineage.VARIABLE: "7:1::rank 1"}
+    assert lineage.place(variables, 7, ["python", "train.py"]) == path
+    assert lineage.is_beside(path) == (current != 0)
+    assert not lineage.is_beside("rank 1/interpreter 2/exec train.py.1")
+
+
+def test_a_python_without_interpreters_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither module is part of the language."""
+    for each in ("_interpreters", "_xxsubinterpreters"):
+        monkeypatch.setitem(sys.modules, each, None)
+    assert lineage.place({lineage.VARIABLE: "7:::fork 1"}, 7, ["python"]) == "fork 1"

@@ -10,8 +10,11 @@ Workers with several threads are left alone: their tasks share the generators, a
 seed decides. So are workers that are threads of the program itself, tasks that are coroutines, and methods of actors.
 A task that gave up its place (``secede``) shares the generators too, until it has it again (``rejoin``).
 
+What a version of Dask has not is left alone: its tasks are then numbered in part, or not at all.
+
 Source: ``Worker.execute`` in distributed/worker.py, ``get_async`` in dask/local.py, ``_tokenize`` in dask/tokenize.py
-of Dask 2026.8; ``apply_function`` until 2024.
+of Dask 2026.8; ``apply_function``, and ``tokenize`` in dask/base.py, until 2024; ``_md5`` there until 2023. Tried from
+2022.12 on.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ import sys
 from _thread import get_ident
 
 from ...digest import sha256
-from .for_pools import ORDER, replace
+from ..tasks import Task
+from .for_pools import JOBLIB, ORDER, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +56,8 @@ _tasks: dict[int, list[Any]] = {}
 def set_up_names(module: Any, process: Process) -> None:
     """Have a module of Dask draw UUIDs of which the first half repeats."""
     _Names.own = _Names.own or _VARIANT + _own_half(process)[1:]
-    module.uuid = _Uuids(module.uuid, module.__name__, process)
+    if hasattr(getattr(module, "uuid", None), "uuid4"):
+        module.uuid = _Uuids(module.uuid, module.__name__, process)
 
 
 def _own_half(process: Process) -> str:
@@ -63,7 +68,11 @@ def _own_half(process: Process) -> str:
 def set_up_tokens(module: Any, process: Process) -> None:
     """The same for the hashes of what has such a UUID in it."""
     set_up_names(module, process)
-    module.hashlib = _Hashes(module.hashlib)
+    if hasattr(getattr(module, "hashlib", None), "md5"):
+        module.hashlib = _Hashes(module.hashlib)
+    md5 = getattr(module, "_md5", None)
+    if md5 is not None:
+        module._md5 = _halved(md5)
 
 
 def set_up_chance(module: Any, process: Process) -> None:
@@ -87,16 +96,53 @@ def set_up_worker(module: Any, process: Process) -> None:
 
 def set_up_threads(module: Any, process: Process) -> None:
     """Seed all generators again for a task that let others have its place (``worker_client``) and comes back."""
-    rejoin = module.rejoin
+    rejoin = getattr(module, "rejoin", None)
 
     def rejoined() -> None:
-        rejoin()
+        rejoin()  # type: ignore[misc]
         task = _tasks.get(get_ident())
         if task is not None:
             task[1] += 1
             process.guarded("dask", lambda: _enter(process, *task), vital=False)
 
     replace(module, "rejoin", rejoin, rejoined)
+
+
+def set_up_joblib(module: Any, process: Process) -> None:
+    """Number the tasks that joblib hands to Dask: a stopwatch decides how many of them go to a worker together.
+
+    Their places travel as texts: a worker of a cluster that lacks this package does the tasks as ever.
+    """
+    kind = getattr(module, "Batch", None)
+    if kind is None:
+        return
+    make, call = kind.__init__, kind.__call__
+
+    def made(self: Any, tasks: Any) -> None:
+        if isinstance(tasks, list) and all(isinstance(task[0], Task) for task in tasks):
+            self._envbuild_places = [(task[0].place, task[0].inherited) for task in tasks]
+            tasks[:] = [(task[0].function, *task[1:]) for task in tasks]
+        make(self, tasks)
+
+    def called(self: Any, tasks: Any = None) -> Any:
+        places = self.__dict__.get("_envbuild_places", ())
+        if not does_task() or len(places) != len(tasks or ()):
+            return call(self, tasks)
+        results: list[Any] = []
+        for place_of_task, task in zip(places, tasks):
+            _begin(process, *place_of_task)
+            results += call(self, [task])
+        return results
+
+    replace(kind, "__init__", make, made)
+    replace(kind, "__call__", call, called)
+    JOBLIB.add("DaskDistributedBackend")
+
+
+def _begin(process: Process, place_of_task: str, inherited: dict[str, str]) -> None:
+    """Become a task of joblib within one of Dask's; it has numbers of its own again where it comes back."""
+    _tasks[get_ident()][:] = [place_of_task, 0]
+    process.guarded("joblib", lambda: process.enter_task(place_of_task, inherited), vital=False)
 
 
 def does_task() -> bool:
@@ -106,7 +152,7 @@ def does_task() -> bool:
 
 def set_up_local(module: Any, process: Process) -> None:
     """Have tasks of the scheduler ``processes`` seed all generators: which of them are batched together is a race."""
-    get = module.get_async
+    get: Any = getattr(module, "get_async", None)
 
     def got(submit: Any, *arguments: Any, **options: Any) -> Any:
         return get(_Submitting(submit), *arguments, **options)
@@ -173,7 +219,7 @@ class _Submitting:
 def _entering(run: Any, first: int, process: Process) -> Any:
     def entered(*arguments: Any, **options: Any) -> Any:
         state, key = arguments[first : first + 2] if len(arguments) > first + 1 else ({}, None)
-        if not _alone(state.get("worker")):
+        if not isinstance(state, dict) or not _alone(state.get("worker")):
             return run(*arguments, **options)
         process.guarded("dask", lambda: _enter(process, key), vital=False)
         _tasks[get_ident()] = [key, 0]
@@ -237,21 +283,36 @@ class _Hashes:
 
     def md5(self, data: bytes = b"", **options: Any) -> Any:
         """Return the digest of a text; where that has a name of this process in it, one in two halves."""
-        own = _Names.own.encode()
-        found = self._real.md5(data, **options)
-        for form in (own, own[:4] + b"-" + own[4:]):
-            if form in data:
-                data = data.replace(form, b"")
-                found = _Digest(self._real.md5(data, **options).hexdigest()[:_HALF] + _Names.own)
-        return found
+        return _Digest(self._real.md5, data, options)
+
+
+def _halved(md5: Any) -> Any:
+    def digest(data: bytes = b"", **options: Any) -> Any:
+        return _Digest(md5, data, options)
+
+    return digest
 
 
 class _Digest:
-    def __init__(self, text: str) -> None:
-        self._text = text
+    """A digest by ``md5``, in two halves where its data has a name of this process in it."""
+
+    def __init__(self, md5: Any, data: bytes, options: Any) -> None:
+        self._md5, self._data, self._options = md5, bytes(data), options
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._md5(self._data, **self._options), name)
+
+    def update(self, data: bytes) -> None:
+        """Add to the data."""
+        self._data += data
 
     def hexdigest(self) -> str:
-        return self._text
+        """Return 32 digits; the second half is this process's if the data has a name of its."""
+        own, data = _Names.own.encode(), self._data
+        for form in (own, own[:4] + b"-" + own[4:]):
+            data = data.replace(form, b"")
+        found: str = self._md5(data, **self._options).hexdigest()
+        return found if data == self._data else found[:_HALF] + _Names.own
 
 
 def _in_order() -> Any:

@@ -1,4 +1,4 @@
-"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor`` and joblib."""
+"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor``, mpi4py's and joblib."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 ORDER = f"{__name__.rpartition('.')[0].rpartition('.')[0]}.fix_order"
 """The module that is there if tasks are done in order, in an experiment."""
-_JOBLIB = ("LokyBackend", "MultiprocessingBackend")
-"""joblib's backends whose workers are processes of this run; those of clusters may lack this package."""
+JOBLIB = {"LokyBackend", "MultiprocessingBackend"}
+"""joblib's backends whose workers are processes of this run; those of clusters may lack this package (for_dask.py)."""
 
 
 def set_up_pool(module: Any, process: Process) -> None:
@@ -41,14 +41,23 @@ def set_up_pool(module: Any, process: Process) -> None:
 
 def set_up_executor(module: Any, process: Process) -> None:
     """Number what ``ProcessPoolExecutor`` is given; its ``map`` submits too."""
-    submit = module.ProcessPoolExecutor.submit
+    _number_submits(module.ProcessPoolExecutor, process)
+
+
+def set_up_mpi(module: Any, process: Process) -> None:
+    """The same for ``MPIPoolExecutor``: which rank takes a task is a race."""
+    _number_submits(getattr(module, "MPIPoolExecutor", None), process)
+
+
+def _number_submits(kind: Any, process: Process) -> None:
+    submit: Any = getattr(kind, "submit", None)
 
     def submit_numbered(self: Any, fn: Any, /, *arguments: Any, **options: Any) -> Any:
         if not _of_joblib(fn):
             fn = Task(fn, Call(process))
         return submit(self, fn, *arguments, **options)
 
-    replace(module.ProcessPoolExecutor, "submit", submit, submit_numbered)
+    replace(kind, "submit", submit, submit_numbered)
 
 
 def set_up_joblib(module: Any, process: Process) -> None:
@@ -56,7 +65,7 @@ def set_up_joblib(module: Any, process: Process) -> None:
     call = module.Parallel.__call__
 
     def call_numbered(self: Any, iterable: Any) -> Any:
-        if type(getattr(self, "_backend", None)).__name__ in _JOBLIB:
+        if type(getattr(self, "_backend", None)).__name__ in JOBLIB:
             numbered = Call(process).each(iterable)
             iterable = list(numbered) if hasattr(iterable, "__len__") else numbered
         if ORDER in sys.modules:
@@ -77,7 +86,13 @@ def _of_joblib(function: Any) -> bool:
 
 
 def replace(owner: Any, name: str, original: Any, new: Any) -> None:
-    """Put a function in another one's place, under its name."""
-    new.__wrapped__, new.__name__, new.__qualname__ = original, name, original.__qualname__
-    new.__module__, new.__doc__ = original.__module__, original.__doc__
-    setattr(owner, name, new)
+    """Put a function in another one's place, under its name; None for ``original``: this version has none there."""
+    if original is not None:
+        setattr(owner, name, named(original, new))
+
+
+def named(original: Any, new: Any) -> Any:
+    """Give a function another one's name, and return it."""
+    from functools import update_wrapper
+
+    return update_wrapper(new, original)

@@ -15,7 +15,7 @@ import sys
 import time
 
 from ..tasks import Call
-from .for_pools import ORDER, replace
+from .for_pools import ORDER, named, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def _seeded(function: Any, place: Any, process: Process) -> Any:
         process.guarded("ray", lambda: _enter(process, place()), vital=False)
         return function(*arguments, **options)
 
-    seeded.__name__, seeded.__qualname__ = function.__name__, function.__qualname__
-    seeded.__module__, seeded.__doc__, seeded.__wrapped__ = function.__module__, function.__doc__, function  # type: ignore[attr-defined]
-    return seeded
+    return named(function, seeded)
 
 
 def _enter(process: Process, place: str) -> None:
