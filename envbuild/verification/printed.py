@@ -103,7 +103,7 @@ _OF_RUN = "of the run"
 """That a line was masked, or not, by when its run was or which processes it had: in another run it may be otherwise."""
 _OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
 _ALIGNED = 4
-_LONGEST = 1 << 16
+LONGEST_LINE = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
@@ -280,7 +280,7 @@ class Masks:
             return Masked("⟨log⟩", frozenset([BY_CLOCK]))
         if (
             _BINARY.search(line) is not None
-            or len(line) >= _LONGEST
+            or len(line) >= LONGEST_LINE
             or _DIGIT.search(line) is None
             or _MAYBE.search(line) is None
         ):
@@ -582,6 +582,13 @@ _TABLE = (
         "-",
         r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
     ),  # versions 3 and 5 are made of a text, RFC 9562
+    # As marimo has it: of all versions, since its digits are those of a generator.
+    _rule(
+        "names",
+        "name",
+        "random",
+        r"(?P<keep>\brandom[-_]?id\\?['\"]?\s*[:=]\s*\\?['\"]?)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])",
+    ),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
     _rule(
@@ -1150,13 +1157,13 @@ class _Screen:
             row, self._covered[self._at] = self._undo
             self._rows[self._at], self._undo = f"{row}\r{self._rows[self._at]}", None
         row = self._rows[self._at] + text
-        if len(row) > _LONGEST:
+        if len(row) > LONGEST_LINE:
             for above in map(_shown, self._rows[: self._at], self._covered):
                 self._take(above)
             self._rows, self._covered, self._at = self._rows[self._at :], self._covered[self._at :], 0
-            while len(row) > _LONGEST:
-                self._take(row[:_LONGEST])
-                row = row[_LONGEST:]
+            while len(row) > LONGEST_LINE:
+                self._take(row[:LONGEST_LINE])
+                row = row[LONGEST_LINE:]
         self._rows[self._at] = row
 
     def _down(self) -> None:
