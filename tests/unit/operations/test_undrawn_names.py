@@ -17,7 +17,7 @@ from envbuild.operations.doubtful import (
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import phrases
+from envbuild.operations.undrawn_names import phrases, phrases_of_pages
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.lines import TextDifference
@@ -32,6 +32,29 @@ def test_a_name_that_no_run_drew_is_quoted(name: str, quoted: bool) -> None:
     how = "computed of what differs, or by a generator"
     found = phrases(own, {name: "out/⟨name⟩.json"}, (DRAW,))
     assert [*found] == [f"names of files: 12345abc in out/⟨name⟩.json is not as it was drawn: {how}"] * quoted
+
+
+UUID = "9f86d081884c4d659a2feaa0c55ad015"
+"""The same as ``uuid4().hex`` gives it."""
+COMPUTED = "1f3870be274f4c49b3e31a0c6728957f"
+
+
+@pytest.mark.parametrize(
+    ("names", "quoted"),
+    [
+        ({"plot.html": (UUID,)}, False),
+        ({"plot.html": (COMPUTED,)}, True),
+        ({"plot.html": (UUID, COMPUTED)}, True),
+        ({}, True),  # a digest has the form of a UUID in one run and not in the other
+        ({"other.html": (UUID,)}, True),
+    ],
+)
+def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str, ...]], *, quoted: bool) -> None:
+    """The form of a UUID may be a digest's; each of those of a run with known entropy has to be what that gave."""
+    own = {"plot.html": ("250b64b9a57a47e1ac5b89540eec00d6",)}
+    found = phrases_of_pages(own, names, (DRAW,))
+    why = "no experiment showed that a run draws them"
+    assert [*found] == [f"names in plot.html: 250b64b9a57a47e1ac5b89540eec00d6: {why}"] * quoted
 
 
 def runs(orders: str) -> list[Any]:
