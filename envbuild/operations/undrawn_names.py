@@ -46,13 +46,13 @@ def undrawn_names(session: Session, engine: RunEngine, events: Events, *, again:
     first, *others = map(_names, session.runs)
     known = {name for each in others for name in each}
     own = {name: masked for name, masked in first.items() if name not in known}
-    glued = _lone_glued(session.runs)
+    glued = _lone_glued(session.runs[0], session.runs[1:])
     longest = max(run.record.duration or 0.0 for run in session.runs)
     ran = _with_known_entropy(session, engine, events) if again and longest <= LONGEST and (own or glued) else None
     if ran is None:
         return tuple(_quoted(glued, {}))[:_MOST]
     found = phrases(own, _names(ran), drawn_by(ran)) if own else ()
-    return (*found, *phrases_of_pages(glued, _glued(ran), drawn_by(ran)))[:_MOST]
+    return (*found, *phrases_of_pages(glued, _lone_glued(ran, session.runs), drawn_by(ran)))[:_MOST]
 
 
 def _with_known_entropy(session: Session, engine: RunEngine, events: Events) -> Ran | None:
@@ -75,11 +75,10 @@ def _glued(run: Ran) -> dict[str, tuple[str, ...]]:
     return {masked_path(path, masks): each.glued for path, each in run.contents.items() if each.glued}
 
 
-def _lone_glued(runs: Sequence[Ran]) -> dict[str, tuple[str, ...]]:
-    """Return those of the first run that no other run has, by page."""
-    first, *others = map(_glued, runs)
-    known = {name for each in others for names in each.values() for name in names}
-    lone = {path: tuple(name for name in names if name not in known) for path, names in first.items()}
+def _lone_glued(run: Ran, others: Sequence[Ran]) -> dict[str, tuple[str, ...]]:
+    """Return those of a run that no other one has, by page."""
+    known = {name for each in others for names in _glued(each).values() for name in names}
+    lone = {path: tuple(name for name in names if name not in known) for path, names in _glued(run).items()}
     return {path: names for path, names in lone.items() if names}
 
 
@@ -89,8 +88,8 @@ def phrases_of_pages(
     """Return what is said of names in pages that were not shown to be drawn.
 
     Args:
-        own: names in pages of a run as it is, by page.
-        names: those of a run with known entropy.
+        own: names in pages of a run as it is that no other run has, by page.
+        names: those of a run with known entropy, which no run as it is has.
         drawn: what that gave.
     """
     shown = {
