@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
+RUNS = 40
+"""Of all experiments that look for a cause, and as many again to prove it."""
 _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _TICK = 1_000_000
@@ -49,6 +51,7 @@ class Laboratory:
     Attributes:
         limit: seconds after which a process of an experiment is ended.
         ends: when no further one is begun.
+        runs_left: how many further ones may be made; ``runs_made``: how many were.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
     """
 
@@ -58,6 +61,8 @@ class Laboratory:
     limit: int
     ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
     now: int = field(default_factory=lambda: int(time.time()))
+    runs_left: int = RUNS
+    runs_made: int = 0
     _took_time: bool = False
 
     @property
@@ -69,7 +74,13 @@ class Laboratory:
         """Allow as much time again, once: what looks like the cause is to be proven."""
         if not self._took_time:
             self.ends += LONGEST
+            self.runs_left += RUNS
             self._took_time = True
+
+    @property
+    def has_time(self) -> bool:
+        """Whether a further experiment may be made."""
+        return self.runs_left > 0 and time.monotonic() <= self.ends
 
     def pair(self, fixed: Sequence[str] = (), varied: Sequence[Variation] = (), again: str = "") -> list[Ran]:
         """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
@@ -146,8 +157,10 @@ class Laboratory:
         from envbuild.operations.verify_session import ran_of
         from envbuild.record import history
 
-        if time.monotonic() > self.ends:
+        if not self.has_time:
             return []
+        self.runs_left -= count
+        self.runs_made += count
         project = self.session.plan.request.project
         ran: list[Ran] = []
 

@@ -210,6 +210,31 @@ def test_two_causes_that_the_sources_do_not_show_are_found() -> None:
         assert {*evidence.proven} == {"figures", "memory"}
 
 
+@pytest.mark.parametrize(
+    ("causes", "most"), [(("figures",), 20), (("entropy", "clock"), 24), (("order", "memory"), 26)]
+)
+def test_causes_that_the_sources_do_not_show_cost_few_runs(causes: tuple[str, ...], most: int) -> None:
+    """Of seven suspects halves are left out at once; each question is asked once."""
+    bench = Bench(lambda world: [world.drawn(each) for each in causes], 1)
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": ""})
+    found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+    assert {*found.proven} == {*causes}
+    assert not {*found.proven} & {*found.refuted}
+    assert bench.count <= most
+
+
+def test_experiments_end_after_so_many_runs() -> None:
+    """What looks like the cause may take as many again, once; nothing is run then, and no runs are equal."""
+    nothing = cast("Any", None)
+    laboratory = Laboratory(session=nothing, engine=nothing, events=nothing, limit=60, runs_left=0)
+    assert laboratory.pair(("entropy",)) == []
+    assert not laboratory.equal(laboratory.pair())
+    laboratory.take_time()
+    laboratory.take_time()
+    assert laboratory.runs_left == module.RUNS
+
+
 def test_the_line_is_found_where_its_value_decides_between_two_results() -> None:
     """A line that draws for one of two results is not cleared by one run that is equal by luck."""
     cleared, named = 0, 0
