@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated, Variation
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.verification.clockwork import Setting
+    from envbuild.verification.content import Content
     from envbuild.verification.judge import Ran
 
 LONGEST = 600.0
@@ -40,6 +41,8 @@ _SWITCHES = (
     "tf.config.threading.set_inter_op_parallelism_threads",
 )
 """Switches that would set the locked number again."""
+_BESIDE_OTHERS = ("-wal", "-shm")
+"""Ends of the names of files that mean another file, whatever their own bytes."""
 _FILLED = {"MALLOC_PERTURB_": "165"}
 """Has the C library fill memory that it gives."""
 
@@ -64,6 +67,7 @@ class Laboratory:
     runs_left: int = RUNS
     runs_made: int = 0
     _took_time: bool = False
+    _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
 
     @property
     def runs_before(self) -> Sequence[Ran]:
@@ -165,7 +169,7 @@ class Laboratory:
         ran: list[Ran] = []
 
         def taken(found: Repeated) -> None:
-            ran.append(opened(found, ran_of(found, project)))
+            ran.append(opened(found, ran_of(found, project), self._opened))
             look(found, ran[-1])
 
         fixed = variables.get("ENVBUILD_FIX", "").partition("@")[0].split(",")
@@ -197,17 +201,29 @@ def with_one_thread(request: RunRequest) -> RunRequest:
     )
 
 
-def opened(found: Repeated, ran: Ran) -> Ran:
-    """Open the files of a run whose format is known: their bytes may differ where what they hold does not."""
+def opened(found: Repeated, ran: Ran, known: dict[tuple[str, str], Content] | None = None) -> Ran:
+    """Open the files of a run whose format is known: their bytes may differ where what they hold does not.
+
+    Args:
+        found: the run with its files.
+        ran: what it left.
+        known: contents of files of other runs by path and digest, to which these are added: where a run leaves the same
+            bytes again, they are not read again.
+    """
     from envbuild.operations.contents import content_in
     from envbuild.verification.files import masks_of
 
+    known = {} if known is None else known
     masks = masks_of(ran.record)
-    contents = {
-        output.path: content
-        for output in (*ran.record.outputs, *ran.record.outside)
-        if (content := content_in(found, output, masks)) is not None
-    }
+    contents: dict[str, Content] = {}
+    for output in (*ran.record.outputs, *ran.record.outside):
+        key = output.path, output.sha256 or ""
+        content = known.get(key) or content_in(found, output, masks)
+        if content is None:
+            continue
+        contents[output.path] = content
+        if output.sha256 and not content.parts and not output.path.endswith(_BESIDE_OTHERS):
+            known[key] = content
     return replace(ran, contents=contents)
 
 

@@ -32,17 +32,19 @@ def without_names(out: Canonical, path: str, text: str) -> str:
 
     Those with dashes are masked in lines (``printed``), but for lines that are too long for that.
     """
-    glued = {found[0] for found in _GLUED.finditer(text) if _is_glued(text, found.start())}
+    places = [(found.start(), found[0]) for found in _GLUED.finditer(text)]
+    glued = {name for start, name in places if _is_glued(text, start)}
     names: dict[str, int] = {}
 
     def numbered(name: str) -> str:
         return f"⟨name {names.setdefault(name, len(names) + 1)}⟩"
 
-    def replaced(found: re.Match[str]) -> str:
-        known = found[0] in glued and _BEFORE.search(text[max(0, found.start() - _WORD) : found.start()]) is not None
-        return numbered(found[0]) if known else found[0]
-
-    changed = _GLUED.sub(replaced, text) if glued else text
+    parts, end = [], 0
+    for start, name in places if glued else ():
+        if name in glued and _BEFORE.search(text[max(0, start - _WORD) : start]) is not None:
+            parts += [text[end:start], numbered(name)]
+            end = start + len(name)
+    changed = "".join([*parts, text[end:]]) if parts else text
     out.note_glued([*names])
     if len(changed) >= LONGEST_LINE and _DASHED.search(changed) is not None:
         changed = "\n".join(
