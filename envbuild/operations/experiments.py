@@ -63,9 +63,9 @@ def with_experiments(
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     sizes = [len(group) for group in session.judge().groups]
     found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
-    if not laboratory.has_time:
-        made = f"{laboratory.runs_made} runs" if laboratory.runs_left <= 0 else f"{LONGEST:.0f} s"
-        notes = [*notes, f"experiments ended after {made}: whether something else is a cause was not decided"]
+    if laboratory.refused:
+        end = f"experiments ended after {laboratory.runs_made} runs"
+        notes = [*notes, f"{end}: whether something else makes runs differ was not decided"]
     return found, notes
 
 

@@ -55,6 +55,7 @@ class Laboratory:
         limit: seconds after which a process of an experiment is ended.
         ends: when no further one is begun.
         runs_left: how many further ones may be made; ``runs_made``: how many were.
+        refused: one was not made, since there are enough or time is up.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
     """
 
@@ -66,6 +67,7 @@ class Laboratory:
     now: int = field(default_factory=lambda: int(time.time()))
     runs_left: int = RUNS
     runs_made: int = 0
+    refused: bool = False
     _took_time: bool = False
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
 
@@ -80,11 +82,6 @@ class Laboratory:
             self.ends += LONGEST
             self.runs_left += RUNS
             self._took_time = True
-
-    @property
-    def has_time(self) -> bool:
-        """Whether a further experiment may be made."""
-        return self.runs_left > 0 and time.monotonic() <= self.ends
 
     def pair(self, fixed: Sequence[str] = (), varied: Sequence[Variation] = (), again: str = "") -> list[Ran]:
         """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
@@ -161,7 +158,8 @@ class Laboratory:
         from envbuild.operations.verify_session import ran_of
         from envbuild.record import history
 
-        if not self.has_time:
+        if self.runs_left <= 0 or time.monotonic() > self.ends:
+            self.refused = True
             return []
         self.runs_left -= count
         self.runs_made += count

@@ -69,16 +69,21 @@ def _with_known_entropy(session: Session, engine: RunEngine, events: Events) -> 
     return seen[0] if seen and seen[0].ended_well else None
 
 
-def _glued(run: Ran) -> dict[str, tuple[str, ...]]:
+def glued_names(run: Ran) -> dict[str, tuple[str, ...]]:
     """Return the names that were replaced in the pages of a run, by the page's path without what its run drew."""
     masks = masks_of(run.record)
-    return {masked_path(path, masks): each.glued for path, each in run.contents.items() if each.glued}
+    found: dict[str, tuple[str, ...]] = {}
+    for path, each in sorted(run.contents.items()):
+        if each.glued:
+            masked = masked_path(path, masks)
+            found[masked] = (*found.get(masked, ()), *each.glued)
+    return found
 
 
 def _lone_glued(run: Ran, others: Sequence[Ran]) -> dict[str, tuple[str, ...]]:
     """Return those of a run that no other one has, by page."""
-    known = {name for each in others for names in _glued(each).values() for name in names}
-    lone = {path: tuple(name for name in names if name not in known) for path, names in _glued(run).items()}
+    known = {name for each in others for names in glued_names(each).values() for name in names}
+    lone = {path: tuple(name for name in names if name not in known) for path, names in glued_names(run).items()}
     return {path: names for path, names in lone.items() if names}
 
 

@@ -249,7 +249,9 @@ def test_experiments_end_after_so_many_runs() -> None:
     """What looks like the cause may take as many again, once; nothing is run then, and no runs are equal."""
     nothing = cast("Any", None)
     laboratory = Laboratory(session=nothing, engine=nothing, events=nothing, limit=60, runs_left=0)
+    assert not laboratory.refused
     assert laboratory.pair(("entropy",)) == []
+    assert laboratory.refused
     assert not laboratory.equal(laboratory.pair())
     laboratory.take_time()
     laboratory.take_time()
