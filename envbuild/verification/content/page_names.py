@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from envbuild.record.measurements import names_result
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.printed import LONGEST_LINE
 
@@ -22,6 +23,9 @@ _OF_DIGEST = re.compile(
 )
 _NEAR, _WORD = 40, 42
 """Characters before a name that may say what it is, and in which its word begins."""
+_KEY = re.compile(r'"([^"\\]{1,80})"\s*:\s*"[^"\\]{0,42}\Z')
+"""A key of JSON, whose value the name is in."""
+_FAR = 140
 _DASHED = re.compile(
     r"(?<![0-9A-Za-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9A-Za-z])"
 )
@@ -30,7 +34,7 @@ _DASHED = re.compile(
 def without_names(out: Canonical, path: str, text: str) -> str:
     """Replace drawn names by their places among the names of a page, or of a text in JSON.
 
-    Those with dashes are masked in lines (``printed``), but for lines that are too long for that.
+    Those with dashes are masked in lines (``printed``), but for lines of pages that are too long for that.
     """
     places = [(found.start(), found[0]) for found in _GLUED.finditer(text)]
     glued = {name for start, name in places if _is_glued(text, start)}
@@ -46,7 +50,7 @@ def without_names(out: Canonical, path: str, text: str) -> str:
             end = start + len(name)
     changed = "".join([*parts, text[end:]]) if parts else text
     out.note_glued([*names])
-    if len(changed) >= LONGEST_LINE and _DASHED.search(changed) is not None:
+    if text.lstrip()[:1] == "<" and len(changed) >= LONGEST_LINE and _DASHED.search(changed) is not None:
         changed = "\n".join(
             _DASHED.sub(lambda found: numbered(found[0]), line) if len(line) >= LONGEST_LINE else line
             for line in changed.split("\n")
@@ -58,10 +62,9 @@ def without_names(out: Canonical, path: str, text: str) -> str:
 
 
 def _is_glued(text: str, start: int) -> bool:
-    """Whether a name is behind a word: one that is alone is a value, and no word before it may say it is a digest."""
+    """Whether a name is behind a word: alone it is a value; and whether no name before it says that it is a result."""
     before = text[max(0, start - _WORD) : start]
-    return (
-        _BEFORE.search(before) is not None
-        and _WITH_WORD.search(before) is not None
-        and _OF_DIGEST.search(before[-_NEAR:]) is None
-    )
+    if _BEFORE.search(before) is None or _WITH_WORD.search(before) is None:
+        return False
+    key = _KEY.search(text[max(0, start - _FAR) : start])
+    return _OF_DIGEST.search(before[-_NEAR:]) is None and (key is None or not names_result(key[1]))

@@ -48,6 +48,10 @@ EQUAL = {
     "a selector": (f"<html><style>.plot{A} {{}}</style></html>", f"<html><style>.plot{B} {{}}</style></html>"),
     "a value": (json.dumps({"plot": f"plot_{A}", "loss": 0.5}), json.dumps({"plot": f"plot_{B}", "loss": 0.5})),
     "a key": (json.dumps({f"metric_{A}": {"loss": 0.5}}), json.dumps({f"metric_{B}": {"loss": 0.5}})),
+    "a glued name that is also a result": (
+        json.dumps({"names": [f"x_{A}", f"x_{B}"], "accuracy": f"x_{B}"}),
+        json.dumps({"names": [f"x_{C}", f"x_{D}"], "accuracy": f"x_{D}"}),
+    ),
     "a glued name that is also alone": (json.dumps({A: f"a_{A}"}), json.dumps({B: f"a_{B}"})),
     "lines of JSON": (f'{{"a": "x_{A}"}}\n{{"a": "x_{A}"}}\n', f'{{"a": "x_{B}"}}\n{{"a": "x_{B}"}}\n'),
     "a line that is too long to be masked": (
@@ -79,6 +83,11 @@ DIFFERENT = {
     "a loss next to it": (PAGE.format(A), PAGE.format(B).replace("0.5", "0.6")),
     "a word before it": (json.dumps([f"cat_{A}"]), json.dumps([f"dog_{B}"])),
     "a digest in a UUID's spelling": (OF_MODEL.format(FIRST), OF_MODEL.format(SECOND)),
+    "a name under that of a result": (json.dumps({"accuracy": f"x_{A}"}), json.dumps({"accuracy": f"x_{B}"})),
+    "a UUID under the name of a result in a long line": tuple(
+        json.dumps({"accuracy": each, "w": [0.25] * 20_000})
+        for each in ("250b64b9-a57a-47e1-ac5b-89540eec00d6", "28dcccdc-0ce7-4c37-bae7-6ee989976224")
+    ),
     "a name that is a value": (json.dumps({"best": A}), json.dumps({"best": B})),
     "a plain text": (f"metric_{A}\n", f"metric_{B}\n"),
 }  # fmt: skip
