@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from envbuild.verification.files import FileTable
     from envbuild.verification.judge import Measured, Ran, Verdict
     from envbuild.verification.measured import Place
+    from envbuild.verification.printed import Masks
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _FILE = 64 << 20
 """Bytes of the largest file whose places are compared."""
 _FILES = 200
+_OPENED, _PLACE = 256 << 20, 200
+"""Characters of the places of files that are kept between experiments, and how many a place counts besides."""
 _NAMES = ("the clock fixed", "the clock fixed, later", "the clock fixed, faster", "the clock fixed, later and faster")
 _NAMED = 3
 """Names of what differs in the note that says how to leave it out."""
@@ -79,6 +82,8 @@ class _Bench:
     clocks: list[When] = field(default_factory=list)
     moments: bool = True
     days: bool = True
+    _opened: dict[tuple[int, str, bool, bool], Sequence[Place]] = field(default_factory=dict)
+    _size: int = 0
 
     @property
     def fixed(self) -> int:
@@ -107,6 +112,22 @@ class _Bench:
             return _read(found, output)
         same = [e for e in _outputs(self.ran[0]) if (e.path, e.sha256) == (output.path, output.sha256)]
         return self.data(0, same[0]) if same else None
+
+    def opened(self, at: int, output: Output, masks: Masks) -> Sequence[Place] | None:
+        """Return the places of a file of a run; None if it was not read. A file is opened once if there is space."""
+        key = at, output.path, self.moments, self.days
+        if key not in self._opened:
+            from envbuild.verification.content import leaves
+
+            data = self.data(at, output)
+            if data is None:
+                return None
+            places = leaves(data, masks)
+            self._size += sum(len(value) + _PLACE for _, value in places)
+            if self._size > _OPENED:
+                return places
+            self._opened[key] = places
+        return self._opened[key]
 
 
 def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> tuple[Verdict | None, str]:
@@ -282,7 +303,7 @@ def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
 
 
 def _files_in(bench: _Bench, table: FileTable) -> list[dict[str, Sequence[Place]]] | None:
-    from envbuild.verification.content import leaves, leaves_noted
+    from envbuild.verification.content import leaves_noted
     from envbuild.verification.files import masks_of
 
     names = [{*table.of(run)} for run in bench.ran]
@@ -299,10 +320,10 @@ def _files_in(bench: _Bench, table: FileTable) -> list[dict[str, Sequence[Place]
             if output is not None and output.bare and len(bare) == 1:
                 found[at][name] = leaves_noted(output.bare, output.notes, masks)
                 continue
-            data = bench.data(at, output) if output is not None else None
-            if data is None:
+            opened = bench.opened(at, output, masks) if output is not None else None
+            if opened is None:
                 return None
-            found[at][name] = leaves(data, masks)
+            found[at][name] = opened
     return found
 
 

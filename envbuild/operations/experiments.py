@@ -62,7 +62,11 @@ def with_experiments(
         return evidence, [f"a run takes {longest:.0f} s: no experiment was made to prove the cause"]
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     sizes = [len(group) for group in session.judge().groups]
-    return experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
+    found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
+    if laboratory.refused:
+        end = f"experiments ended after {laboratory.runs_made} runs"
+        notes = [*notes, f"{end}: whether something else makes runs differ was not decided"]
+    return found, notes
 
 
 def experiment(
@@ -243,34 +247,88 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
             return None
         return found, runs
 
+    fix = _Fixed(laboratory)
     for each in wanted:
-        if (found := tried((each,), laboratory.pair((each,)))) is not None:
+        if (found := tried((each,), fix(each))) is not None:
             return found
-    if len(wanted) > 1 and laboratory.equal(laboratory.pair(wanted)):
-        needed = _needed(laboratory, wanted)
-        if (found := tried(needed, laboratory.pair(needed))) is not None:
+    few = plain.luck.equal > 0  # of few results halves may be equal by luck: each suspect is tried, and left out, alone
+    if len(wanted) > 1 and laboratory.equal(fix(*wanted)):
+        needed = _each_needed(laboratory, wanted) if few else _needed(fix, wanted)
+        if (found := tried(needed, laboratory.pair(needed) if few else fix(*needed))) is not None:
             return found
-    everything = laboratory.pair((*wanted, *others)) if others else []
+    everything = fix(*wanted, *others) if others else []
     if laboratory.equal(everything):
-        for each in others:
-            if (found := tried((each,), laboratory.pair((each,)))) is not None:
+        for each in others if few else ():
+            if (found := tried((each,), fix(each))) is not None:
                 return found
-        needed = _needed(laboratory, (*wanted, *others))
-        if len(needed) > 1 and (found := tried(needed, laboratory.pair(needed))) is not None:
+        needed = _each_needed(laboratory, (*wanted, *others)) if few else _needed(fix, (*wanted, *others))
+        pair = laboratory.pair(needed) if few else fix(*needed)
+        refuted.extend(each for each in fix.in_vain() if each not in (*needed, *refuted))
+        if (len(needed) > 1 or not few) and (found := tried(needed, pair)) is not None:
             return found
     elif everything:  # all at once changed nothing: no single one of them would
         refuted.extend(others)
     return replace(evidence, refuted=tuple(refuted)), []
 
 
-def _needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
-    """Leave out of suspects that make runs equal together those without which the others do so too."""
+class _Fixed:
+    """Makes pairs of runs with suspects fixed, each once.
+
+    Args:
+        laboratory: makes them.
+    """
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self._laboratory = laboratory
+        self._known: dict[frozenset[str], list[Ran]] = {}
+
+    def __call__(self, *fixed: str) -> list[Ran]:
+        """Return two runs; none if one fails or time is up."""
+        key = frozenset(fixed)
+        if key not in self._known:
+            self._known[key] = self._laboratory.pair(fixed)
+        return self._known[key]
+
+    def in_vain(self) -> list[str]:
+        """Return the suspects that were fixed while runs still differed."""
+        tried = (fixed for fixed, runs in self._known.items() if runs and not self._laboratory.equal(runs))
+        return sorted(frozenset[str]().union(*tried))
+
+    def makes_equal(self, fixed: Sequence[str]) -> bool:
+        """Whether runs are equal with suspects fixed; with none they are not."""
+        return bool(fixed) and self._laboratory.equal(self(*fixed))
+
+
+def _each_needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Leave out of suspects that make runs equal together those without which the others do so too, one at a time."""
     needed = tuple(fixed)
     for each in fixed:
         less = tuple(other for other in needed if other != each)
         if less and laboratory.equal(laboratory.pair(less)):
             needed = less
     return needed
+
+
+def _needed(fix: _Fixed, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Return the same, for a program whose runs are never equal by luck.
+
+    Halves of them are left out at once: of seven, one is found by three or four pairs of runs. Those in front are
+    preferred where either of two would do. (U. Junker, QuickXplain, AAAI 2004.)
+    """
+    return _explain(fix, (), fixed, changed=False)
+
+
+def _explain(fix: _Fixed, kept: Sequence[str], of: Sequence[str], *, changed: bool) -> tuple[str, ...]:
+    """Return which of some suspects are needed beside those that are ``kept``; ``changed``: more are kept than were."""
+    if changed and fix.makes_equal(kept):
+        return ()
+    if len(of) == 1:
+        return tuple(of)
+    middle = len(of) // 2
+    front, behind = of[:middle], of[middle:]
+    of_behind = _explain(fix, (*kept, *front), behind, changed=bool(front))
+    of_front = _explain(fix, (*kept, *of_behind), front, changed=bool(of_behind))
+    return (*of_front, *of_behind)
 
 
 def _equal_beyond_luck(laboratory: Laboratory, plain: Plain, fixed: Sequence[str], pair: list[Ran]) -> list[Ran]:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated, Variation
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.verification.clockwork import Setting
+    from envbuild.verification.content import Content
     from envbuild.verification.judge import Ran
 
 LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
+RUNS = 40
+"""Of all experiments that look for a cause, and as many again to prove it."""
 _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _TICK = 1_000_000
@@ -38,6 +41,8 @@ _SWITCHES = (
     "tf.config.threading.set_inter_op_parallelism_threads",
 )
 """Switches that would set the locked number again."""
+_BESIDE_OTHERS = ("-wal", "-shm")
+"""Ends of the names of files that mean another file, whatever their own bytes."""
 _FILLED = {"MALLOC_PERTURB_": "165"}
 """Has the C library fill memory that it gives."""
 
@@ -49,6 +54,8 @@ class Laboratory:
     Attributes:
         limit: seconds after which a process of an experiment is ended.
         ends: when no further one is begun.
+        runs_left: how many further ones may be made; ``runs_made``: how many were.
+        refused: one was not made, since there are enough or time is up.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
     """
 
@@ -58,7 +65,11 @@ class Laboratory:
     limit: int
     ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
     now: int = field(default_factory=lambda: int(time.time()))
+    runs_left: int = RUNS
+    runs_made: int = 0
+    refused: bool = False
     _took_time: bool = False
+    _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
 
     @property
     def runs_before(self) -> Sequence[Ran]:
@@ -69,6 +80,7 @@ class Laboratory:
         """Allow as much time again, once: what looks like the cause is to be proven."""
         if not self._took_time:
             self.ends += LONGEST
+            self.runs_left += RUNS
             self._took_time = True
 
     def pair(self, fixed: Sequence[str] = (), varied: Sequence[Variation] = (), again: str = "") -> list[Ran]:
@@ -146,13 +158,16 @@ class Laboratory:
         from envbuild.operations.verify_session import ran_of
         from envbuild.record import history
 
-        if time.monotonic() > self.ends:
+        if self.runs_left <= 0 or time.monotonic() > self.ends:
+            self.refused = True
             return []
+        self.runs_left -= count
+        self.runs_made += count
         project = self.session.plan.request.project
         ran: list[Ran] = []
 
         def taken(found: Repeated) -> None:
-            ran.append(opened(found, ran_of(found, project)))
+            ran.append(opened(found, ran_of(found, project), self._opened))
             look(found, ran[-1])
 
         fixed = variables.get("ENVBUILD_FIX", "").partition("@")[0].split(",")
@@ -184,17 +199,29 @@ def with_one_thread(request: RunRequest) -> RunRequest:
     )
 
 
-def opened(found: Repeated, ran: Ran) -> Ran:
-    """Open the files of a run whose format is known: their bytes may differ where what they hold does not."""
+def opened(found: Repeated, ran: Ran, known: dict[tuple[str, str], Content] | None = None) -> Ran:
+    """Open the files of a run whose format is known: their bytes may differ where what they hold does not.
+
+    Args:
+        found: the run with its files.
+        ran: what it left.
+        known: contents of files of other runs by path and digest, to which these are added: where a run leaves the same
+            bytes again, they are not read again.
+    """
     from envbuild.operations.contents import content_in
     from envbuild.verification.files import masks_of
 
+    known = {} if known is None else known
     masks = masks_of(ran.record)
-    contents = {
-        output.path: content
-        for output in (*ran.record.outputs, *ran.record.outside)
-        if (content := content_in(found, output, masks)) is not None
-    }
+    contents: dict[str, Content] = {}
+    for output in (*ran.record.outputs, *ran.record.outside):
+        key = output.path, output.sha256 or ""
+        content = known.get(key) or content_in(found, output, masks)
+        if content is None:
+            continue
+        contents[output.path] = content
+        if output.sha256 and not content.parts and not output.path.endswith(_BESIDE_OTHERS):
+            known[key] = content
     return replace(ran, contents=contents)
 
 

@@ -186,10 +186,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
                 if decided.refuted is not None:
                     return _no_measurements(session, verdict, decided.refuted)
             undecided = _undecided(session, verdict, options, doubts, decided)
-            if verdict.renamed and _diagnosed(session, options):
-                from envbuild.operations.undrawn_names import undrawn_names
-
-                undecided = (*undecided, *undrawn_names(session, engine, events))
+            undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
@@ -305,6 +302,17 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
         kept=tuple(kept),
         nodes=nodes,
     )
+
+
+def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:
+    """Quote names of files, and in pages, that differ and that no run was shown to draw."""
+    if not (verdict.renamed and again) and not any(
+        each.glued for run in session.runs for each in run.contents.values()
+    ):
+        return ()
+    from envbuild.operations.undrawn_names import undrawn_names
+
+    return undrawn_names(session, engine, events, again=again)
 
 
 def _undecided(

@@ -8,7 +8,7 @@ each run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -139,15 +139,18 @@ class Number(NamedTuple):
         return not self.moment and _PLAIN.fullmatch(self.text) is not None
 
 
-def exact_numbers(text: str, masks: Masks) -> Iterator[Number]:
+def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator[Number]:
     """Yield the numbers, dates and times of day of a text; no seconds since 1970, or times of day, that are of the run.
 
     Args:
         text: one line.
         masks: of the run, which knows what is a date of about when it was.
+        but: numbers that are of no interest.
     """
     all_found = [*_NUMBER.finditer(text)]
     for at, found in enumerate(all_found, 1):
+        if found[0] in but:
+            continue
         place = at, len(all_found)
         start, end = found.span()
         before, behind = text[max(start - _AROUND, 0) : start], text[end : end + _AROUND]
@@ -385,9 +388,10 @@ def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool =
     sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
         text, sure = f"{_in_words(_key(name))}: {text}", False
+    in_row = "," in text
     return any(
-        (is_exact(number.text) or (short and (is_named(number) or "," in text)))
+        (is_exact(number.text) or (short and (in_row or is_named(number))))
         and (sure or leaves_doubt(number))
         and number.text not in shown
-        for number in exact_numbers(text, masks)
+        for number in exact_numbers(text, masks, frozenset(_NUMBER.findall(shown)))
     )

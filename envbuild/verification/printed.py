@@ -42,6 +42,8 @@ _FREE = r"(?<![\w.])(?<!\d,)"
 _BEFORE = 26 * 3600.0
 """Seconds before the start of a run that still count as its time: other time zones, files of just before."""
 _AFTER = 30 * 86400.0
+_ERA = 1e8
+"""Seconds: three years, in which nearly all runs that are compared were."""
 _NEAR, _QUARTER = 3.0, 900
 """Seconds by which a time of day may be outside of a run, and between time zones at the least."""
 _ROUNDED = 2.0
@@ -97,9 +99,11 @@ _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
 _GUESSED = "guessed"
+_OF_RUN = "of the run"
+"""That a line was masked, or not, by when its run was or which processes it had: in another run it may be otherwise."""
 _OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
 _ALIGNED = 4
-_LONGEST = 1 << 16
+LONGEST_LINE = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
@@ -122,6 +126,10 @@ class Masked(msgspec.Struct, frozen=True):
     def left_out(self) -> bool:
         """The line is not compared, nor counted."""
         return not self.kinds.isdisjoint(_LEFT_OUT)
+
+    def of(self, line: str) -> Masked:
+        """Return it with the line as its text if it has none: nothing in that was masked."""
+        return self if self.text else msgspec.structs.replace(self, text=line)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +184,7 @@ class Masks:
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
         self._start, self._end = start, start
+        self._era = int(start // _ERA)
         self._strict = False
 
     def with_files(
@@ -231,6 +240,10 @@ class Masks:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self._window[0] <= seconds <= self._window[1]
 
+    def _may_be_of_another(self, seconds: float) -> bool:
+        """Whether a number of seconds since 1970 may be about when a run of the same era was."""
+        return self._era * _ERA - _BEFORE <= seconds <= (self._era + 1) * _ERA + _AFTER
+
     def is_of_day(self, seconds: float) -> bool:
         """Whether a time of day, in seconds since midnight, may be one of the run in any time zone, or a part of it."""
         passed = (seconds - self._start + _NEAR) % _QUARTER
@@ -267,16 +280,28 @@ class Masks:
             return Masked("⟨log⟩", frozenset([BY_CLOCK]))
         if (
             _BINARY.search(line) is not None
-            or len(line) >= _LONGEST
+            or len(line) >= LONGEST_LINE
             or _DIGIT.search(line) is None
             or _MAYBE.search(line) is None
         ):
             return Masked(line, frozenset(kinds), names=tuple(names))
+        if len(line) <= _SHAPE or kinds:
+            return self._masked(line, kinds, names)
+        digest = hashlib.blake2b(line.encode("utf-8", "surrogatepass"))
+        key = digest.digest(), not self._left_alone, self._era
+        found = _long_lines.get(key)
+        if found is None:
+            found = self._masked(line, kinds, names)
+            if _OF_RUN not in kinds:
+                _long_lines.note(key, found, line)
+        return found.of(line)
+
+    def _masked(self, line: str, kinds: set[str], names: list[str]) -> Masked:
+        """Apply the table to a line that may have something to mask."""
         line = self._apply(_without_row(line, kinds), kinds, names)
-        guessed = _GUESSED in kinds
-        kinds.discard(_GUESSED)
+        found = frozenset(kinds - {_GUESSED, _OF_RUN})
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_squeezed(line) if kinds else line, frozenset(kinds), guessed, tuple(names))
+        return Masked(_squeezed(line) if found else line, found, _GUESSED in kinds, tuple(names))
 
     def _named(self, found: re.Match[str]) -> str:
         name = self._files().get(found[0]) if self._files is not None else None
@@ -284,6 +309,8 @@ class Masks:
 
     def _apply(self, line: str, kinds: set[str], names: list[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
+        if len(line) > _SHAPE:
+            return self._apply_to_long(line, kinds, names)
         done, left = -1, _may_match(line)
         while left:
             for number in left:
@@ -300,9 +327,22 @@ class Masks:
                 break
         return line
 
+    def _apply_to_long(self, line: str, kinds: set[str], names: list[str]) -> str:
+        """Apply each rule once: the shape of a long line is not known, and to search it costs as much as the line."""
+        lower = line.translate(_ZEROS).lower()
+        for number, rule in enumerate(_TABLE):
+            if number in self._left_alone or not rule.may_be_in(lower) or not rule.is_in(line):
+                continue
+            before, line = line, rule.pattern.sub(partial(self._replace, rule, kinds, names), line)
+            if line != before:
+                lower = line.translate(_ZEROS).lower()
+        return line
+
     def _replace(self, rule: _Rule, kinds: set[str], names: list[str], found: re.Match[str]) -> str:
         if rule.moment is not None:
             moment = rule.moment(found)
+            if moment is not None and self._may_be_of_another(moment):
+                kinds.add(_OF_RUN)
             if moment is None or not self.is_moment(moment):
                 return found[0]
         keep = found["keep"] if rule.keeps else ""
@@ -313,6 +353,8 @@ class Masks:
             return found[0]
         if rule.mark == "address" and _is_no_address(found[0]):
             return found[0]
+        if rule.text == _TIME_OF_DAY or rule.mark == "pid":
+            kinds.add(_OF_RUN)
         if self._strict and rule.text == _TIME_OF_DAY and not self._may_be_of_day(found):
             return found[0]
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
@@ -483,9 +525,13 @@ class _Rule(msgspec.Struct, frozen=True):
         """Whether a line has one of the texts with digits that it must have, if all have some."""
         return not self.digits or any(part in line for part in self.digits)
 
+    def may_be_in(self, lower: str) -> bool:
+        """Whether a line has one of the texts that it must have; ``lower`` is its shape in lower case."""
+        return not self.gate or any(part.translate(_ZEROS) in lower for part in self.gate)
+
     def may_match(self, shape: str, lower: str) -> bool:
         """Whether any line of a shape may match; ``lower`` is the shape in lower case."""
-        if self.gate and not any(part.translate(_ZEROS) in lower for part in self.gate):
+        if not self.may_be_in(lower):
             return False
         # With zeros for digits nothing is known of a pattern that takes one digit for another thing than the others.
         return _NAMED_DIGIT.search(_COUNTS.sub("", self.text)) is not None or self.pattern.search(shape) is not None
@@ -497,8 +543,8 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 
 def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None, *, sure: bool = False) -> _Rule:
-    """Make a rule; ``gate`` has its texts with spaces between."""
-    parts = tuple(gate.split())
+    """Make a rule; ``gate`` has its texts with spaces between; ``~`` is a space in one of them."""
+    parts = tuple(part.replace("~", " ") for part in gate.split())
     told = all(_NAMED_DIGIT.search(part) is not None for part in parts)
     return _Rule(kind, mark, pattern, parts, moment, parts if told else (), sure)
 
@@ -536,6 +582,13 @@ _TABLE = (
         "-",
         r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
     ),  # versions 3 and 5 are made of a text, RFC 9562
+    # As marimo has it: of all versions, since its digits are those of a generator.
+    _rule(
+        "names",
+        "name",
+        "random",
+        r"(?P<keep>\brandom[-_]?id\\?['\"]?\s*[:=]\s*\\?['\"]?)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])",
+    ),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
     _rule(
@@ -668,12 +721,12 @@ _TABLE = (
         rf"(?P<keep>% (?:examples|words), ){_NUMBER} words/s(?:, in_qsize -?\d+, out_qsize -?\d+)?",
         sure=True,
     ),
-    _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
+    _rule("rates", "rate", "~per~second", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     # ApacheBench's unit, and the name in front of it: `Requests per second:    360.31 [#/sec] (mean)`.
     _rule(
         "rates",
         "rate",
-        "per sec",
+        "~per~sec",
         rf"(?P<keep>\b(?:{_WORK}|transactions|operations|ops|messages|packets) per sec(?:ond)?\s*(?::\s+|=\s*))"
         rf"(?=\d){_NUMBER}(?:\s\[#/sec\])?(?![\w.])(?!\s*/)",
     ),
@@ -775,8 +828,8 @@ _TABLE = (
     ),
     _rule("times", "time", "s m", r"(?-i:(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b)"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){_NUMBER}(?![\w.])"),
-    _rule("times", "time", " s", rf"{_FREE}{_NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
-    _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
+    _rule("times", "time", "~s", rf"{_FREE}{_NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
+    _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
 """In the order in which they are applied."""
 _OF_DAY = frozenset(number for number, rule in enumerate(_TABLE) if rule.text == _TIME_OF_DAY)
@@ -793,6 +846,32 @@ _ZEROS = str.maketrans("123456789", "000000000")
 _SHAPES, _SHAPE = 4096, 1000
 """How many shapes of lines are known at a time, and their characters at most."""
 _known: dict[str, tuple[int, ...]] = {}
+_LONG_LINES, _LONG_TEXT = 4096, 1 << 25
+"""How many long lines are known in their masked form, and the characters of all that differ from the lines."""
+
+
+class _LongLines:
+    """Long lines, by digest, that are masked alike in all runs: of a page hardly any differs from run to run."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, bool, int], Masked] = {}
+        self._size = 0
+
+    def get(self, key: tuple[bytes, bool, int]) -> Masked | None:
+        """Return the masked form of a line; its text is empty if that is the line itself."""
+        return self._known.get(key)
+
+    def note(self, key: tuple[bytes, bool, int], found: Masked, line: str) -> None:
+        """Keep the masked form of a line."""
+        same = found.text == line
+        self._size += 0 if same else len(found.text)
+        if len(self._known) >= _LONG_LINES or self._size > _LONG_TEXT:
+            self._known.clear()
+            self._size = 0 if same else len(found.text)
+        self._known[key] = msgspec.structs.replace(found, text="") if same else found
+
+
+_long_lines = _LongLines()
 
 
 def _may_match(line: str) -> tuple[int, ...]:
@@ -1078,13 +1157,13 @@ class _Screen:
             row, self._covered[self._at] = self._undo
             self._rows[self._at], self._undo = f"{row}\r{self._rows[self._at]}", None
         row = self._rows[self._at] + text
-        if len(row) > _LONGEST:
+        if len(row) > LONGEST_LINE:
             for above in map(_shown, self._rows[: self._at], self._covered):
                 self._take(above)
             self._rows, self._covered, self._at = self._rows[self._at :], self._covered[self._at :], 0
-            while len(row) > _LONGEST:
-                self._take(row[:_LONGEST])
-                row = row[_LONGEST:]
+            while len(row) > LONGEST_LINE:
+                self._take(row[:LONGEST_LINE])
+                row = row[LONGEST_LINE:]
         self._rows[self._at] = row
 
     def _down(self) -> None:

@@ -75,6 +75,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
         names: UUIDs and identities that were left out, shortened, in their order.
+        glued: those that have the form of a UUID without dashes and were replaced by their places in a page: whether
+            they were drawn, experiments show.
         base: the digest, where this one has in it which names other runs have too (``with_shared_names``).
         parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
     """
@@ -93,6 +95,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     parts: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
+    glued: tuple[str, ...] = ()
     base: str = ""
 
 
@@ -197,6 +200,7 @@ class Canonical:
     _memory: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
     _names: SharedNames = field(default_factory=SharedNames)
+    _glued: dict[str, None] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
     _count: int = 0
@@ -225,6 +229,7 @@ class Canonical:
             others=others if self._count > self._numbers else "",
             count=self._added,
             names=self._names.result(),
+            glued=tuple(self._glued),
         )
 
     def spend(self, size: int) -> None:
@@ -305,6 +310,10 @@ class Canonical:
     def note_names(self, names: Sequence[str]) -> None:
         """Note names that look drawn, and are left out or replaced by their places."""
         self._names.add(names)
+
+    def note_glued(self, names: Sequence[str]) -> None:
+        """Note names that have nothing but their form to show that they were drawn."""
+        self._glued |= dict.fromkeys(names)
 
     def _is_exact(self, name: str, data: bytes) -> bool:
         """Whether numbers have enough digits, each by itself or all of that name together."""

@@ -15,6 +15,7 @@ from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iterati
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.markup import read_xml
+from envbuild.verification.content.page_names import without_names
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
     OWNERS,
@@ -41,6 +42,8 @@ _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
 """Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
+_DIGEST = re.compile(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
+"""As long as that of a file, and no UUID: what was computed is no name for the moment."""
 _NAMED = re.compile(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
 _TAG = re.compile(r"(<[^<>]*>)")
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
@@ -82,6 +85,8 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("no text")  # small numbers, byte by byte, are none; plotly.js has some between quotes
     if _OF_STYLER.search(text) is not None:
         text = _without_names_of_tables(out, path, text)
+    if text.lstrip()[:1] in ("{", "[", "<"):
+        text = without_names(out, path, text)
     if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
         table = _parsed(text)
         if table is not None:
@@ -283,7 +288,8 @@ def _packed(value: str) -> bytes | None:
 
 def _numbered(out: Canonical, text: str) -> str:
     """Replace identities that were drawn for elements of a page by their place in it."""
-    names = dict.fromkeys(name for name in _OWN_NAME.findall(text) if _COUNTED.fullmatch(name) is None)
+    found = [name for name in _OWN_NAME.findall(text) if _DIGEST.fullmatch(name) is None]
+    names = dict.fromkeys(name for name in found if _COUNTED.fullmatch(name) is None)
     out.note_names([*names])
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:

@@ -6,15 +6,18 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 
+from envbuild.core.digest import sha256_bytes
 from envbuild.lockfile.model import Determinism
 from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
+from envbuild.record.model import Output
 from envbuild.record.processes import Asked, Listing
 from envbuild.runs.request import RunRequest
 from envbuild.verification.causes import rank_causes
@@ -27,6 +30,7 @@ from tests.support.runtime import make_lock
 
 if TYPE_CHECKING:
     from envbuild.runs.repeat import Variation
+    from envbuild.verification.content import Content
 
 VARIED: tuple[Variation, ...] = ("host", "times", "environment")
 
@@ -208,6 +212,50 @@ def test_two_causes_that_the_sources_do_not_show_are_found() -> None:
     for seed in range(10):
         evidence = concluded(lambda world: (world.drawn("figures"), world.drawn("memory")), seed)
         assert {*evidence.proven} == {"figures", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("causes", "most"), [(("figures",), 20), (("entropy", "clock"), 24), (("order", "memory"), 26)]
+)
+def test_causes_that_the_sources_do_not_show_cost_few_runs(causes: tuple[str, ...], most: int) -> None:
+    """Of seven suspects halves are left out at once; each question is asked once."""
+    bench = Bench(lambda world: [world.drawn(each) for each in causes], 1)
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": ""})
+    found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+    assert {*found.proven} == {*causes}
+    assert not {*found.proven} & {*found.refuted}
+    assert bench.count <= most
+
+
+def test_a_file_that_a_run_left_before_is_not_read_again(tmp_path: Path) -> None:
+    """Where runs leave the same bytes, they have the same content; of other bytes it is read."""
+    data = b'{"loss": 0.5}'
+    outputs = tuple(
+        Output(path="a.json", change="created", size=len(each), sha256=sha256_bytes(each)) for each in (data, b"[1]")
+    )
+    known: dict[tuple[str, str], Content] = {}
+    ran = [Ran(record=record(outputs=(each,))) for each in (outputs[0], *outputs)]
+    found = cast("Any", SimpleNamespace(files=tmp_path, outside=tmp_path))
+    (tmp_path / "a.json").write_bytes(data)
+    first = module.opened(found, ran[0], known)
+    (tmp_path / "a.json").unlink()
+    again, other = (module.opened(found, each, known) for each in ran[1:])
+    assert again.contents["a.json"] == first.contents["a.json"]
+    assert not other.contents
+
+
+def test_experiments_end_after_so_many_runs() -> None:
+    """What looks like the cause may take as many again, once; nothing is run then, and no runs are equal."""
+    nothing = cast("Any", None)
+    laboratory = Laboratory(session=nothing, engine=nothing, events=nothing, limit=60, runs_left=0)
+    assert not laboratory.refused
+    assert laboratory.pair(("entropy",)) == []
+    assert laboratory.refused
+    assert not laboratory.equal(laboratory.pair())
+    laboratory.take_time()
+    laboratory.take_time()
+    assert laboratory.runs_left == module.RUNS
 
 
 def test_the_line_is_found_where_its_value_decides_between_two_results() -> None:

@@ -17,10 +17,13 @@ from envbuild.operations.doubtful import (
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import phrases
+from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
+from envbuild.verification.content import Content
+from envbuild.verification.judge import Ran
 from envbuild.verification.lines import TextDifference
+from tests.support.records import record
 
 DRAW = "9f86d081884c7d659a2feaa0c55ad015"
 
@@ -32,6 +35,36 @@ def test_a_name_that_no_run_drew_is_quoted(name: str, quoted: bool) -> None:
     how = "computed of what differs, or by a generator"
     found = phrases(own, {name: "out/⟨name⟩.json"}, (DRAW,))
     assert [*found] == [f"names of files: 12345abc in out/⟨name⟩.json is not as it was drawn: {how}"] * quoted
+
+
+UUID = "9f86d081884c4d659a2feaa0c55ad015"
+"""The same as ``uuid4().hex`` gives it."""
+COMPUTED = "1f3870be274f4c49b3e31a0c6728957f"
+
+
+@pytest.mark.parametrize(
+    ("names", "quoted"),
+    [
+        ({"plot.html": (UUID,)}, False),
+        ({"plot.html": (COMPUTED,)}, True),
+        ({"plot.html": (UUID, COMPUTED)}, True),
+        ({}, True),  # a digest has the form of a UUID in one run and not in the other
+        ({"other.html": (UUID,)}, True),
+    ],
+)
+def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str, ...]], *, quoted: bool) -> None:
+    """The form of a UUID may be a digest's; each of those of a run with known entropy has to be what that gave."""
+    own = {"plot.html": ("250b64b9a57a47e1ac5b89540eec00d6",)}
+    found = phrases_of_pages(own, names, (DRAW,))
+    why = "no experiment showed that a run draws them"
+    assert [*found] == [f"names in plot.html: 250b64b9a57a47e1ac5b89540eec00d6: {why}"] * quoted
+
+
+def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
+    """Two pages whose own names were drawn have one name without these."""
+    paths = [f"{each}/plot.html" for each in ("3fa9c1d2", "9f86d081")]
+    contents = {path: Content(digest="", entries=(), left_out={}, glued=(path,)) for path in paths}
+    assert glued_names(Ran(record=record(outputs=()), contents=contents)) == {"⟨name⟩/plot.html": tuple(paths)}
 
 
 def runs(orders: str) -> list[Any]:

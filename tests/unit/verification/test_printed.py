@@ -255,6 +255,31 @@ def test_results_are_not_masked(before: str, after: str) -> None:
     assert MASKS.mask(before).text != MASKS.mask(after).text
 
 
+@pytest.mark.parametrize(
+    "text", [text for _, *both in MASKED for text in both] + [text for both in SEEN for text in both]
+)
+def test_long_lines_are_masked_as_short_ones_are(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is too long for its shape to be known is masked by the same rules, at first and when it is known."""
+    short = MASKS.mask(text)
+    monkeypatch.setattr(printed, "_SHAPE", 0)
+    assert MASKS.mask(text) == short
+    assert MASKS.mask(text) == short
+
+
+@pytest.mark.parametrize("text", ["on 2026-11-21 loss 0.5", "saved at 1795247770", "at 08:16:03 loss 0.5", "pid 812"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_is_known_of_a_long_line_holds_for_all_runs(text: str, first: int) -> None:
+    """Dates, times of day and numbers of processes are masked or not as the run has it, whichever run is read first."""
+    line = f"{text}; {'weights ' * 200}"
+    start = datetime(2026, 11, 21, 8, 16, tzinfo=timezone.utc).timestamp()
+    own = Masks(start).with_files((), dict, 20.0, range(800, 900), strict=True)
+    other = Masks(start + 60 * 86400 + 450).with_files((), dict, 20.0, range(5000, 5100), strict=True)
+    runs = [own, other][:: -1 if first else 1]
+    kinds = {masks: masks.mask(line).kinds for masks in (*runs, *runs)}
+    assert kinds[own] in ({"times"}, {"names"})
+    assert kinds[other] == frozenset()
+
+
 def test_what_is_masked_stays_visible_as_its_kind() -> None:
     """A line with a time is not equal to one without, nor is one kind equal to another."""
     assert MASKS.mask("took 3.1 s, loss 0.5").text == "took ⟨time⟩, loss 0.5"
