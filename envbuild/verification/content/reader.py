@@ -46,6 +46,7 @@ from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
+from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
 from envbuild.verification.content.wandb import is_log as is_log_of_wandb
 from envbuild.verification.content.wandb import read_log, read_transactions
@@ -71,6 +72,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_manifest(path, data, masks)
     if path.name == CACHE and _kind(data) == "database":
         return _of_cache(path, data, masks)
+    if is_operations(data):
+        return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
@@ -120,6 +123,17 @@ def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
         read_database(out, "", data, _nested(0), files=files)
     except UnreadableError:
         return None
+    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
+
+
+def _of_operations(path: Path, data: bytes, masks: Masks) -> Content | None:
+    """Open the log of a run of Neptune, which counts what it noted of the machine too, and so do files next to it."""
+    out = Canonical(masks=masks)
+    try:
+        last = str(read_operations(out, "", data, _nested(0))).encode()
+    except UnreadableError:
+        return None
+    parts = {name for name in COUNTERS if read_foreign(path.with_name(name), len(last)) == last}
     return msgspec.structs.replace(out.result(), parts=frozenset(parts))
 
 
@@ -246,6 +260,8 @@ def _kind(data: bytes) -> str:
         return "fingerprint"
     if is_model(data):
         return "onnx"
+    if is_operations(data):
+        return "operations"
     if is_msgpack(data):
         return "msgpack"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
@@ -307,6 +323,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_fingerprint(out, path, data)
     elif kind == "onnx":
         read_onnx(out, path, data, nested)
+    elif kind == "operations":
+        read_operations(out, path, data, nested)
     elif kind == "msgpack":
         read_msgpack(out, path, data, nested)
     elif kind == "pickle":
