@@ -168,6 +168,7 @@ class Masks:
         days: bool = True,
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
+        self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._processes = range(0)
         self.on_several_hosts = False
         self._left_alone = frozenset() if days else _OF_DAY
@@ -187,6 +188,7 @@ class Masks:
         *,
         on_several_hosts: bool = False,
         strict: bool = False,
+        own: Callable[[], Mapping[bytes, bytes]] | None = None,
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -199,15 +201,21 @@ class Masks:
             on_several_hosts: it is one of several ranks, and the next run may have other hosts.
             strict: times of day are masked only if they may be of the run, or how long something in it took, dates only
                 if they are not days after it. In experiments clocks may show anything.
+            own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
+                under which it is compared.
         """
         other = copy(self)
-        other._strict = strict
+        other._strict, other._own = strict, own
         other.on_several_hosts = on_several_hosts
         other._processes = processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
         return other
+
+    def own_names(self) -> Mapping[bytes, bytes]:
+        """Return the names of files and folders that are other ones in each run, each with that for all runs."""
+        return self._own() if self._own is not None else {}
 
     def without_names(self, path: str) -> str:
         """Put a mark in the place of what the run drew in the names of a path's folders and files."""

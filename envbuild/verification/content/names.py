@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
@@ -64,6 +65,8 @@ CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.v
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_MOST, _SHORTEST = 10_000, 16
+"""Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
 
@@ -99,6 +102,30 @@ def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[st
     if not alike or first & common:
         return [{} for _ in runs]
     return [dict(table) for table in tables]
+
+
+def own_names(paths: Iterable[str], masks: Masks) -> dict[bytes, bytes]:
+    """Return the names of files and folders that other runs have under other ones, each with its masked name.
+
+    Those of few letters, those that two files or folders have, and those whose masked name another one has too are left
+    out: who has such a name does not know which is meant.
+    """
+    files = [*dict.fromkeys(paths)]
+    if len(files) > _MOST:
+        return {}
+    above = {path[:at] for path in files for at, mark in enumerate(path) if mark == "/" and at}
+    masked = numbered_names([*files, *(each for each in above if each not in files)], masks)
+    found: dict[str, set[str]] = {}
+    for path, common in masked.items():
+        name = path.rpartition("/")[2]
+        if len(name) >= _SHORTEST and masked_path(name, masks) != name:
+            found.setdefault(name, set()).add(common)
+    users = Counter(common for commons in found.values() for common in commons)
+    return {
+        name.encode("utf-8", "surrogateescape"): common.encode("utf-8", "surrogateescape")
+        for name, (common, *others) in found.items()
+        if not others and users[common] == 1
+    }
 
 
 def may_be_cached(paths: Iterable[str]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ from envbuild.verification.content.event_files import is_event_file, read_event_
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
+from envbuild.verification.content.lance import is_manifest as is_lance
+from envbuild.verification.content.lance import may_have_files
+from envbuild.verification.content.lance import read_manifest as read_lance
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
@@ -70,6 +74,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return None
     if path.name == MANIFEST and is_manifest(data):
         return _of_manifest(path, data, masks)
+    if is_lance(path, data):
+        return _of_lance(path, data, masks)
     if path.name == CACHE and _kind(data) == "database":
         return _of_cache(path, data, masks)
     if is_operations(data):
@@ -78,7 +84,28 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
             return _of_log(data, database, masks)
-    return read(data, masks)
+    content = read(data, masks)
+    return content if content is not None else _with_own_names(data, masks)
+
+
+def _with_own_names(data: bytes, masks: Masks) -> Content | None:
+    """Return data of no format that is opened without the names of the run's files in it; None if it has none.
+
+    TileDB has that of a schema in each fragment. What a name is for is compared itself, under the name for all runs.
+    """
+    known = masks.own_names() if b"\0" in data else {}
+    present = sorted((name for name in known if name in data), key=len, reverse=True)
+    if not present:
+        return None
+    names = re.compile(b"(?<![0-9A-Za-z])(?:" + b"|".join(map(re.escape, present)) + b")(?![0-9A-Za-z])")
+    out, places = Canonical(masks=masks), [0]
+    for found in names.finditer(data):
+        out.add(f"byte {places[-1]}", data[places[-1] : found.start()])
+        out.add(f"byte {found.start()}", known[found[0]])
+        out.leave_out("names of files", found[0], "identity")
+        places.append(found.end())
+    out.add("the rest", data[places[-1] :])
+    return out.result() if len(places) > 1 else None
 
 
 def _of_log(data: bytes, database: bytes, masks: Masks) -> Content | None:
@@ -100,6 +127,20 @@ def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        parts = read_lance(out, path.parent, data)
+    except UnreadableError:
+        return None
+    return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def has_parts(path: Path) -> bool:
+    """Whether a file may be compared together with others next to it, by its name and place."""
+    return path.name in (MANIFEST, CACHE) or may_have_files(path)
 
 
 def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:

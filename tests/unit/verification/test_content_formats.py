@@ -13,6 +13,7 @@ import struct
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,9 +21,10 @@ from typing import Any
 import pytest
 
 from envbuild.core.tfrecord import crc32c
-from envbuild.verification.content import Difference, compare, read
+from envbuild.verification.content import Content, Difference, compare, read, read_file
 from envbuild.verification.content.boosting import is_time_of_iteration
 from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
 from envbuild.verification.printed import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
@@ -588,3 +590,56 @@ def test_json_in_texts_of_sqlite_is_opened() -> None:
 def test_other_texts_of_sqlite_count(one: bytes, other: bytes) -> None:
     """What is no JSON, or is a result by its name, counts as a text."""
     assert not compared(one, other).same
+
+
+_SCHEMAS = (
+    "__1795248001239_1795248001239_62958d7820f017dbde6b71e519391600",
+    "__1795248002324_1795248002324_3237bf7fd4f432c59a57fbd5153f7296",
+)
+
+
+def _of_run(*paths: str) -> Masks:
+    own = cache(lambda: own_names(paths, MASKS))
+    return MASKS.with_files(frozenset(), dict, own=own)
+
+
+def test_names_of_files_of_the_run_in_other_data_do_not_count() -> None:
+    """TileDB has the name of a schema, which holds the time and is drawn, in each fragment."""
+    one, other = (
+        _with_name(_of_run(f"arr/__schema/{name}", "w.npy"), b"\0\1meta %s\0\2" % name.encode()) for name in _SCHEMAS
+    )
+    assert one is not None
+    assert other is not None
+    assert compare(one, other).same
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [(_SCHEMAS[1], b"\0\1Meta %s\0\2"), (_SCHEMAS[1], b"\0\1meta %s\0\3"), (_SCHEMAS[1], b"\0\1meta %s\0\2\2")],
+)
+def test_what_is_around_names_counts(name: str, around: bytes) -> None:
+    """Each byte before and behind."""
+    one = _with_name(_of_run(f"arr/__schema/{_SCHEMAS[0]}"), b"\0\1meta %s\0\2" % _SCHEMAS[0].encode())
+    other = _with_name(_of_run(f"arr/__schema/{name}"), around % name.encode())
+    assert one is not None
+    assert other is not None
+    assert not compare(one, other).same
+
+
+def test_which_of_several_files_is_named_counts() -> None:
+    """Of files in the order of their times the number counts; of files without one no name is left out."""
+    masks = _of_run(*(f"ckpt/{name}" for name in _SCHEMAS))
+    one, other = (_with_name(masks, b"\0best %s" % name.encode()) for name in _SCHEMAS)
+    assert one is not None
+    assert other is not None
+    assert not compare(one, other).same
+    drawn = [f"ckpt/{name.rpartition('_')[2]}" for name in _SCHEMAS]
+    assert own_names(drawn, MASKS) == {}
+    assert own_names(["a/short.npy", "b/resnet18_trained_model.bin", "seen/model_1999-01-01.bin"], MASKS) == {}
+
+
+def _with_name(masks: Masks, data: bytes) -> Content | None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "fragment.bin"
+        path.write_bytes(data)
+        return read_file(path, masks)
