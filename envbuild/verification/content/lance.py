@@ -30,11 +30,15 @@ _FRAGMENT, _INDICES, _TIME, _OWN_TRANSACTION, _INLINE = 2, 6, 7, 12, 21
 _IDENTITY = 2
 """The field of a ``Transaction`` that is drawn; those from 100 on are what it does."""
 _WITH_FRAGMENTS: Mapping[int, frozenset[int]] = {
-    100: frozenset((1,)), 101: frozenset((1,)), 102: frozenset((1,)), 105: frozenset((1,)), 108: frozenset((2, 3)),
+    100: frozenset((1,)), 101: frozenset((1,)), 102: frozenset((1,)), 104: frozenset((1, 2)), 105: frozenset((1,)),
+    108: frozenset((2, 3)),
 }  # fmt: skip
-"""What transactions do, with the fields that are parts of the data: append, delete, overwrite, merge, update."""
+"""What transactions do, with the fields that are parts of the data: append, delete, overwrite, rewrite, merge …"""
+_REWRITE, _GROUP = 104, 3
+"""A rewrite has groups of parts too, under the same fields."""
 
-_Field = tuple[int, int | bytes]
+_BLOCK, _MARK = 64, b"\xff\xff\xff\xff"
+"""Of Arrow's files: bytes to which buffers are padded, what is in front of a message's size."""
 
 
 def is_manifest(path: Path, data: bytes) -> bool:
@@ -162,20 +166,26 @@ class _Reader:
             data = self._take(f"{_DELETED}/{fragment}-{version}-{identity}.{_ENDS[kind]}")
             if data is None:
                 raise ValueError("a file that is not there")
-            self._out.add(f"{where}, deleted rows", data)
+            self._out.add(f"{where}, deleted rows", _in_order(data, _number(known.get(4, 0))))
 
     def _transaction(self, where: str, message: bytes) -> None:
         for number, value in fields_of(message):
             if number == _IDENTITY and _UUID.fullmatch(_bytes(value)) is not None:
                 self._out.leave_out(below(where, "identity", " "), _bytes(value).decode(), "identity")
             elif number in _WITH_FRAGMENTS:
-                for field, each in fields_of(_bytes(value)):
-                    if field in _WITH_FRAGMENTS[number]:
-                        self._fragment(f"{where}, fragment", _bytes(each), files=False)
-                    else:
-                        self._plain(f"{where}, {number}.{field}", each)
+                self._operation(where, number, _bytes(value))
             else:
                 self._plain(f"{where}, field {number}", value)
+
+    def _operation(self, where: str, number: int, message: bytes, *, group: bool = False) -> None:
+        for field, value in fields_of(message):
+            if field in _WITH_FRAGMENTS[number]:
+                self._fragment(f"{where}, fragment", _bytes(value), files=False)
+            elif (number, field) == (_REWRITE, _GROUP) and not group:
+                self._out.add(where, "a group")
+                self._operation(where, number, _bytes(value), group=True)
+            else:
+                self._plain(f"{where}, {number}.{field}", value)
 
     def _plain(self, where: str, value: int | bytes) -> None:
         self._out.add(where, value if isinstance(value, bytes) else str(value))
@@ -188,6 +198,28 @@ class _Reader:
             self._out.spend(len(data) + 100)
             self.parts.add(name)
         return data
+
+
+def _in_order(data: bytes, count: int) -> bytes:
+    """Return a file of Arrow with numbers of deleted rows in their order; they are a set, which has none.
+
+    It has a schema, then one record batch: a bitmap, then numbers of four bytes, each padded to 64 bytes.
+    """
+    place = _BLOCK
+    for _ in range(2):
+        if data[place : place + 4] != _MARK:
+            return data
+        place += 8 + int.from_bytes(data[place + 4 : place + 8], "little")
+    start = place + _padded(-(-count // 8))
+    end = start + 4 * count
+    if data[start + _padded(4 * count) :][:8] != _MARK + bytes(4):
+        return data
+    numbers = sorted(data[at : at + 4] for at in range(start, end, 4))
+    return data[:start] + b"".join(numbers) + data[end:]
+
+
+def _padded(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
 
 
 def _sized(data: bytes) -> bytes:

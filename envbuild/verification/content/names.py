@@ -110,11 +110,11 @@ def own_names(paths: Iterable[str], masks: Masks) -> dict[bytes, bytes]:
     Those of few letters, those that two files or folders have, and those whose masked name another one has too are left
     out: who has such a name does not know which is meant.
     """
-    files = [*dict.fromkeys(paths)]
+    files = {*paths}
     if len(files) > _MOST:
         return {}
     above = {path[:at] for path in files for at, mark in enumerate(path) if mark == "/" and at}
-    masked = numbered_names([*files, *(each for each in above if each not in files)], masks)
+    masked = numbered_names(sorted(files | above), masks)
     found: dict[str, set[str]] = {}
     for path, common in masked.items():
         name = path.rpartition("/")[2]

@@ -57,6 +57,8 @@ from envbuild.verification.content.wandb import read_log, read_transactions
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
+_SEARCHED = 4 << 30
+"""Bytes that are looked through for names, as often as there are names."""
 _OF_LOGS = ("-wal", "-shm")
 """Ends of the names that SQLite gives a database's write-ahead log, and its index."""
 _ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
@@ -94,6 +96,8 @@ def _with_own_names(data: bytes, masks: Masks) -> Content | None:
     TileDB has that of a schema in each fragment. What a name is for is compared itself, under the name for all runs.
     """
     known = masks.own_names() if b"\0" in data else {}
+    if len(known) * len(data) > _SEARCHED:
+        return None
     present = sorted((name for name in known if name in data), key=len, reverse=True)
     if not present:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +28,15 @@ _OF_MACHINE = re.compile(r"sys\.(?:cpu|ram|load|disk|network|gpu|compute)\..+|pr
 """Metrics that Comet takes of the machine, every so many seconds, and at the end how long the program took."""
 _PAIRS = {"metric_msg": ("metric", "metricName", "metricValue"), "parameter_msg": ("param", "paramName", "paramValue")}
 """Messages that have the name of a value next to it: where both are, and their keys."""
-_OUTPUT = "standard_output"
-_DRAWN = ("assetId", "offline_id")
-"""Keys of identities that are drawn: of a file, of the experiment."""
+_OUTPUT, _UPLOAD = "standard_output", "file_upload"
+_IDENTITY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
 _BEGIN = re.compile(rb'\{"obj": \{"type": "[A-Z]\w+", "path": \[".*\}, "version": \d+, "at": \d+\.\d+\}\n')
 _MONITORED, _NAMESPACE = "monitoring", re.compile(r"[0-9a-f]{8}")
 """The part of a run that has the machine and what is printed, and below it the name of a process, which is a digest."""
-_USED = re.compile(r"(?:cpu|memory|gpu|gpu_memory|gpu_power_usage|gpu_power)(?:_\w+)?")
-"""Fields of how much of the machine is used, every so many seconds."""
+_USED = re.compile(r"cpu|memory|gpu(?:_memory|_power_usage)?(?:_\d+)?")
+_SERIES = frozenset(("ConfigFloatSeries", "LogFloats"))
+"""Fields of how much of the machine is used, every so many seconds, and what is done with them."""
 _STREAMS = ("stdout", "stderr")
 _STAMPED = re.compile(r"(.*-)\d{10}\.\d{1,6}-\d{4}-\d\d-\d\d_\d\d\.\d\d\.\d\d\.\d{6}(\.\w*)")
 """The name that a file gets which the program gave as a text: of the field, the time, and the time once more."""
@@ -67,6 +67,7 @@ def experiment_of(members: Mapping[str, tuple[int, bytes]]) -> Experiment | None
         members: modes and contents by name.
     """
     try:
+        members = _without_identities(members)
         messages = _messages(members[_MESSAGES][1])
         facts = parsed(_text(members[_EXPERIMENT][1]))
     except UnreadableError:
@@ -80,8 +81,10 @@ def experiment_of(members: Mapping[str, tuple[int, bytes]]) -> Experiment | None
 def read_comet(out: Canonical, path: str, experiment: Experiment, nested: Nested) -> None:
     """Count an experiment of Comet; members of its archive come in the order of a listing."""
     out.add(path, "an experiment of Comet")
-    _without_drawn(out, below(path, _EXPERIMENT, ": "), experiment.facts)
-    read_value(out, below(path, _EXPERIMENT, ": "), "", experiment.facts, nested)
+    facts = dict(experiment.facts)
+    if isinstance(drawn := facts["offline_id"], str) and _HEXADECIMAL.fullmatch(drawn):
+        out.leave_out(below(path, f"{_EXPERIMENT}: offline_id"), facts.pop("offline_id"), "identity")
+    read_value(out, below(path, _EXPERIMENT, ": "), "", facts, nested)
     where, left = below(path, _MESSAGES, ": "), dict(experiment.files)
     for kind, messages in sorted(experiment.messages.items()):
         if kind == _OUTPUT:
@@ -92,11 +95,38 @@ def read_comet(out: Canonical, path: str, experiment: Experiment, nested: Nested
             given = [each for each in messages if not _is_of_machine(each)]
             own = json.dumps([each for each in messages if _is_of_machine(each)], default=str)
             out.leave_out(below(where, "metrics of the machine"), own, "machine")
+        elif kind == _UPLOAD:
+            given = sorted(messages, key=_file_name)
         for number, each in enumerate(given):
             _message(out, below(where, f"{kind}[{number}]"), kind, each, left, nested)
     for name, (mode, data) in sorted(left.items()):
         out.text(path, f"{name} {mode:o}")
         nested(out, below(path, name, ": "), data)
+
+
+def _without_identities(members: Mapping[str, tuple[int, bytes]]) -> dict[str, tuple[int, bytes]]:
+    """Put numbers in the places of identities that were drawn for files, also in files that refer to others."""
+    found = [identity for _, _, identity in sorted(_identities(members[_MESSAGES][1]))]
+    numbers = {each.encode(): f"⟨file {at}⟩".encode() for at, each in enumerate(dict.fromkeys(found))}
+    return {
+        name: (mode, _IDENTITY.sub(lambda found: numbers.get(found[0], found[0]), data))
+        for name, (mode, data) in members.items()
+    }
+
+
+def _identities(data: bytes) -> Iterator[tuple[str, int, str]]:
+    """Yield identities of files with their names and places."""
+    for at, payload in enumerate(_messages(data).get(_UPLOAD, ())):
+        parameters = payload.get("additional_params")
+        identity = parameters.get("assetId") if isinstance(parameters, dict) else None
+        if isinstance(identity, str) and _HEXADECIMAL.fullmatch(identity):
+            yield _file_name(payload), at, identity
+
+
+def _file_name(payload: dict[str, Any]) -> str:
+    """Return the name of a file that the program gave; a whole folder comes in the order of a listing."""
+    parameters = payload.get("additional_params")
+    return str(parameters.get("fileName")) if isinstance(parameters, dict) else ""
 
 
 def _messages(data: bytes) -> dict[str, list[dict[str, Any]]]:
@@ -127,9 +157,6 @@ def _message(
     pair = payload.get(place)
     if isinstance(pair, dict) and isinstance(name := pair.get(name_key), str) and value_key in pair:
         read_value(out, below(where, name), name, pair.pop(value_key), nested)
-    _without_drawn(out, where, payload)
-    if isinstance(parameters := payload.get("additional_params"), dict):
-        _without_drawn(out, where, parameters)
     if isinstance(file := payload.get("file_path"), str) and file in files:
         mode, data = files.pop(file)
         payload["file_path"] = ""
@@ -146,12 +173,6 @@ def _is_of_machine(payload: dict[str, Any]) -> bool:
     if not isinstance(pair, dict) or not isinstance(name, str):
         return False
     return _OF_MACHINE.fullmatch(name) is not None and isinstance(pair.get("metricValue"), Number)
-
-
-def _without_drawn(out: Canonical, where: str, table: dict[str, Any]) -> None:
-    for key in _DRAWN:
-        if isinstance(value := table.get(key), str) and _HEXADECIMAL.fullmatch(value):
-            out.leave_out(below(where, key), table.pop(key), "identity")
 
 
 def _comet_output(out: Canonical, where: str, payloads: Sequence[dict[str, Any]], nested: Nested) -> None:
@@ -212,7 +233,7 @@ def _field(
     name = _common(out, path, place)
     where = below(path, name)
     if place[0] == _MONITORED and len(place) == 3:
-        if _USED.fullmatch(place[2]):
+        if _USED.fullmatch(place[2]) and {str(each.get("type")) for each in operations} <= _SERIES:
             out.leave_out(where, json.dumps(operations, default=str), "machine")
             return
         if place[2] in _STREAMS:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.verification.content import Content, compare, read_file
-from envbuild.verification.content.lance import may_be_parts
+from envbuild.verification.content.lance import _in_order, may_be_parts
 from envbuild.verification.printed import Masks
 
 _NAMES = ("0001010101000010001101107e518948618a4d589830a3bc0e", "001110101011111011001000876faf4e84a088823dbb7d310b")
@@ -115,6 +115,31 @@ def test_all_else_counts(tmp_path: Path, changed: dict[str, object], why: str) -
     found = compare(_read(one), _read(other))
     assert not found.same
     assert why in found.why
+
+
+def _rows(*numbers: int, more: bytes = b"") -> bytes:
+    """Return a file of Arrow with numbers of deleted rows."""
+    messages = b"".join(b"\xff\xff\xff\xff" + (24).to_bytes(4, "little") + bytes(24) for _ in range(2))
+    values = b"".join(number.to_bytes(4, "little") for number in numbers).ljust(64, b"\0")
+    return (
+        b"ARROW1".ljust(64, b"\0")
+        + messages
+        + b"\xff".ljust(64, b"\0")
+        + values
+        + more
+        + b"\xff\xff\xff\xff"
+        + bytes(4)
+    )
+
+
+def test_deleted_rows_are_a_set(tmp_path: Path) -> None:
+    """Lance writes them in the order of a table of hashes."""
+    files = (_rows(5), _rows(7), _rows(5, more=bytes(64)))
+    one, *others = (_read(_dataset(tmp_path / str(at), at % 2, deleted=each)) for at, each in enumerate(files))
+    assert all(not compare(one, other).same for other in others)
+    assert _in_order(_rows(7, 5), 2) == _in_order(_rows(5, 7), 2) == _rows(5, 7)
+    assert _in_order(_rows(7, 5), 1) == _rows(7, 5)
+    assert _in_order(_rows(7, 5, more=bytes(64)), 2) == _rows(7, 5, more=bytes(64))
 
 
 def test_what_is_not_known_is_not_opened(tmp_path: Path) -> None:

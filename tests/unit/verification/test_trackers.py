@@ -145,6 +145,14 @@ def test_results_in_archives_of_comet_count(changed: dict[str, Any], why: str) -
     assert why in _why(_comet(0), _comet(1, **changed)) or why in _why(_comet(1, **changed), _comet(0))
 
 
+def test_identities_of_files_in_other_files_are_those_of_the_run() -> None:
+    """A projection has the identities of its vectors; another one than that of a file counts."""
+    one, other = (_comet(run, file=b'{"path": "?assetId=%s"}' % _IDENTITIES[1 - run].encode()) for run in (0, 1))
+    assert _why(one, other) == ""
+    third = _comet(1, file=b'{"path": "?assetId=%s"}' % b"0123456789abcdef0123456789abcdef")
+    assert "path" in _why(one, third)
+
+
 def test_the_order_of_a_metric_counts() -> None:
     """Two values of a metric that changed places are another curve."""
     one, other = ("metric_msg", _metric("loss", 1.0)), ("metric_msg", _metric("loss", 2.0))
@@ -171,6 +179,8 @@ def test_archives_that_are_not_comets_count_as_such() -> None:
         ({"printed": ("loss", " ", "0.75", "\n")}, "monitoring/⟨process 0⟩.stdout, line 1: loss 0.5 → loss 0.75"),
         ({"more": (_operation("AssignFloat", ["monitoring", "score"], value=1.0),)}, "monitoring/score"),
         ({"more": (_operation("AssignFloat", ["monitoring", "ebfdacdc", "loss"], value=1.0),)}, "⟩/loss"),
+        ({"more": (_operation("LogFloats", ["monitoring", "x", "memory_loss"], **_points(1.0)),)}, "memory_loss"),
+        ({"more": (_operation("AssignFloat", ["monitoring", "x", "memory"], value=1.0),)}, "monitoring/x/memory"),
         ({"more": (_operation("DeleteAttribute", ["train", "loss"]),)}, "train/loss"),
     ],
 )
