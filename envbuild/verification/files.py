@@ -32,6 +32,10 @@ class HasFiles(Protocol):
     def contents(self) -> Mapping[str, Content]:
         """What was opened."""
 
+    @property
+    def written(self) -> Mapping[str, int]:
+        """When files were written last, by path, as far as it is known."""
+
 
 def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True, days: bool = True) -> Masks:
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
@@ -112,7 +116,7 @@ class FileTable:
         named = [
             _without(paths, may_be_parts(paths) | may_be_cached(paths) | may_be_of_lance(paths)) for paths in compared
         ]
-        self._names = common_names(list(zip(named, masks, strict=True)))
+        self._names = common_names(list(zip(named, masks, strict=True)), [run.written for run in runs])
         wanted = [{*paths} - parts_of(run.contents).keys() for run, paths in zip(runs, compared, strict=True)]
         self._outputs: list[dict[str, Output]] = [
             {

@@ -65,6 +65,7 @@ CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.v
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_UNKNOWN: Mapping[str, int] = {}
 _MOST, _SHORTEST = 10_000, 16
 """Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
@@ -81,22 +82,29 @@ def _dated(masks: Masks, found: re.Match[str]) -> str:
     return "⟨date⟩" if moment is not None and masks.is_moment(moment) else found[0]
 
 
-def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[str, str]]:
+def common_names(
+    runs: Sequence[tuple[Sequence[str], Masks]], written: Sequence[Mapping[str, int]] = ()
+) -> list[Mapping[str, str]]:
     """Return, for each run, the name under which each of its files is compared.
 
     Where all runs have the same names, they keep them. Else files without times in their names keep these if all runs
     have them, and all others are compared under masked names, if these match one to one in all runs: one run's second
     folder may have the name of another one's first. Those of one masked name are numbered in the order of their times,
-    folder by folder.
+    folder by folder; those without a time in their names in the order in which they were written, if that is known.
 
     Args:
         runs: the paths of each, and what masks its times.
+        written: when each file was written last, for each run; none if it is not known.
     """
     everywhere = set.intersection(*({*paths} for paths, _ in runs)) if runs else set()
     if all({*paths} == everywhere for paths, _ in runs):
         return [{} for _ in runs]
     common = {path for path in everywhere if not all(map(_is_dated, (masked_path(path, masks) for _, masks in runs)))}
-    tables = [numbered_names([path for path in paths if path not in common], masks) for paths, masks in runs]
+    moments = written or [{} for _ in runs]
+    tables = [
+        numbered_names([path for path in paths if path not in common], masks, when)
+        for (paths, masks), when in zip(runs, moments, strict=True)
+    ]
     first = {*tables[0].values()} if tables else set()
     alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
     if not alike or first & common:
@@ -148,8 +156,21 @@ def _in_order(masked: str) -> bool:
     return date >= 0 and (drawn < 0 or masked.rfind("/") < date < drawn)
 
 
-def numbered_names(paths: Sequence[str], masks: Masks) -> dict[str, str]:
-    """Return the masked names of paths, with numbers where files or folders would get one name, in their order."""
+def _by_writing(parts: Mapping[str, Sequence[str]], names: list[str], written: Mapping[str, int]) -> list[str]:
+    """Return names in the order in which the first file of each was written; none if that is not known of all."""
+    first = {name: min((written.get(path, 0) for path in parts[name]), default=0) for name in names}
+    known = all(first.values()) and len({*first.values()}) == len(names)
+    return sorted(names, key=lambda name: first[name]) if known else []
+
+
+def numbered_names(paths: Sequence[str], masks: Masks, written: Mapping[str, int] = _UNKNOWN) -> dict[str, str]:
+    """Return the masked names of paths, with numbers where files or folders would get one name, in their order.
+
+    Args:
+        paths: of files and folders.
+        masks: of the run that has them.
+        written: when each file was written last, for the order of names without a time.
+    """
     found: dict[str, str] = {}
     left: list[tuple[str, str, Sequence[str]]] = [("", "", paths)]
     while left:
@@ -161,8 +182,9 @@ def numbered_names(paths: Sequence[str], masks: Masks) -> dict[str, str]:
         for part in sorted(parts):
             alike.setdefault(masked_path(f"{above}{part}", masks), []).append(part)
         for masked, names in alike.items():
-            for number, part in enumerate(names, 1):
-                suffix = f"{numbers} ({number})" if len(names) > 1 and _in_order(masked) else numbers
+            ordered = names if _in_order(masked) else _by_writing(parts, names, written)
+            for number, part in enumerate(ordered or names, 1):
+                suffix = f"{numbers} ({number})" if len(names) > 1 and ordered else numbers
                 here = f"{above}{part}"
                 if here in parts[part]:
                     found[here] = f"{masked}{suffix}"
