@@ -524,9 +524,14 @@ _LOGGED_BY_CLOCK = lazy(
     r"(?:The hostname of the client socket cannot be retrieved\. err=-?\d+"  # once, but two threads may both find it so
     r"|The server socket on \S+ has timed out, will retry\.|No socket on \(\S+, \d+\) is listening yet, will retry\."
     r"|waitForInput: poll for socket SocketImpl\([\w\[\]:.=?, -]+\) returned 0, likely a timeout)\s*$"
+    # Of two threads, the second if it takes a while.
+    r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
+    r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git patch\)"
+    r" is underway\. Please be patient as this may take some time\.)\s*$"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
-PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone."""
+PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
+(comet_ml/logging_messages.py) too."""
 _LOGGED = r",(?P<ms>\d{3})(?:[.,](?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""

@@ -203,16 +203,19 @@ class _Reader:
 def _in_order(data: bytes, count: int) -> bytes:
     """Return a file of Arrow with numbers of deleted rows in their order; they are a set, which has none.
 
-    It has a schema, then one record batch: a bitmap, then numbers of four bytes, each padded to 64 bytes.
+    It has a schema, then one record batch: a bitmap, then numbers of four bytes, each padded to 64 bytes, behind a mark
+    that they are not compressed. Compressed ones are as they are.
     """
     place = _BLOCK
     for _ in range(2):
         if data[place : place + 4] != _MARK:
             return data
         place += 8 + int.from_bytes(data[place + 4 : place + 8], "little")
-    start = place + _padded(-(-count // 8))
-    end = start + 4 * count
-    if data[start + _padded(4 * count) :][:8] != _MARK + bytes(4):
+    values = place + _padded(8 - (-count // 8))
+    start, end = values + 8, values + 8 + 4 * count
+    if {data[place : place + 8], data[values:start]} != {2 * _MARK}:
+        return data
+    if data[values + _padded(end - values) :][:8] != _MARK + bytes(4):
         return data
     numbers = sorted(data[at : at + 4] for at in range(start, end, 4))
     return data[:start] + b"".join(numbers) + data[end:]

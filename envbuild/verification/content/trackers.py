@@ -18,6 +18,7 @@ from typing import Any
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.documents import Number, parsed, read_value
 from envbuild.verification.content.values import ADDRESSES
+from envbuild.verification.printed import BY_CLOCK
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -30,6 +31,8 @@ _PAIRS = {"metric_msg": ("metric", "metricName", "metricValue"), "parameter_msg"
 """Messages that have the name of a value next to it: where both are, and their keys."""
 _OUTPUT, _UPLOAD = "standard_output", "file_upload"
 _IDENTITY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_OWN = "COMET "
+"""How messages of Comet begin; those that come by the clock are left out, as they are where they were printed."""
 _HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
 _BEGIN = re.compile(rb'\{"obj": \{"type": "[A-Z]\w+", "path": \[".*\}, "version": \d+, "at": \d+\.\d+\}\n')
 _MONITORED, _NAMESPACE = "monitoring", re.compile(r"[0-9a-f]{8}")
@@ -188,7 +191,9 @@ def _comet_output(out: Canonical, where: str, payloads: Sequence[dict[str, Any]]
 
 def _printed(out: Canonical, where: str, texts: Mapping[str, Sequence[str]], nested: Nested) -> None:
     for stream, parts in sorted(texts.items()):
-        nested(out, below(where, stream), "".join(parts).encode("utf-8", "surrogatepass"))
+        lines = "".join(parts).splitlines(keepends=True)
+        kept = (line for line in lines if not line.startswith(_OWN) or BY_CLOCK not in out.masks.mask(line).kinds)
+        nested(out, below(where, stream), "".join(kept).encode("utf-8", "surrogatepass"))
 
 
 def is_operations(data: bytes) -> bool:

@@ -120,11 +120,11 @@ def test_all_else_counts(tmp_path: Path, changed: dict[str, object], why: str) -
 def _rows(*numbers: int, more: bytes = b"") -> bytes:
     """Return a file of Arrow with numbers of deleted rows."""
     messages = b"".join(b"\xff\xff\xff\xff" + (24).to_bytes(4, "little") + bytes(24) for _ in range(2))
-    values = b"".join(number.to_bytes(4, "little") for number in numbers).ljust(64, b"\0")
+    values = (8 * b"\xff" + b"".join(number.to_bytes(4, "little") for number in numbers)).ljust(64, b"\0")
     return (
         b"ARROW1".ljust(64, b"\0")
         + messages
-        + b"\xff".ljust(64, b"\0")
+        + (9 * b"\xff").ljust(64, b"\0")
         + values
         + more
         + b"\xff\xff\xff\xff"

@@ -153,6 +153,22 @@ def test_identities_of_files_in_other_files_are_those_of_the_run() -> None:
     assert "path" in _why(one, third)
 
 
+def test_messages_of_other_threads_of_comet_come_in_any_order() -> None:
+    """Whole lines of two of its messages are left out, one with more in it is not."""
+    begun = (
+        "COMET INFO: The process of logging environment details (conda environment, git patch) is underway. "
+        "Please be patient as this may take some time.\n"
+    )
+    lacking = (
+        "COMET INFO: Couldn't find a Git repository in '/workspace' nor in any parent directory. "
+        "Set `COMET_GIT_DIRECTORY` if your Git Repository is elsewhere.\n"
+    )
+    assert _why(_comet(0, printed=(begun, lacking, "a\n")), _comet(1, printed=(lacking, "a\n", begun))) == ""
+    assert _why(_comet(0, printed=(lacking, "a\n")), _comet(1, printed=("b\n", lacking)))
+    assert _why(_comet(0, printed=(begun, "a\n")), _comet(1, printed=(f"{begun[:-1]} loss 1\n", "a\n")))
+    assert _why(_comet(0, printed=("COMET INFO: a\n", "b\n")), _comet(1, printed=("b\n", "COMET INFO: a\n")))
+
+
 def test_the_order_of_a_metric_counts() -> None:
     """Two values of a metric that changed places are another curve."""
     one, other = ("metric_msg", _metric("loss", 1.0)), ("metric_msg", _metric("loss", 2.0))
