@@ -526,8 +526,8 @@ _LOGGED_BY_CLOCK = lazy(
     r"|waitForInput: poll for socket SocketImpl\([\w\[\]:.=?, -]+\) returned 0, likely a timeout)\s*$"
     # Of two threads, the second if it takes a while.
     r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
-    r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git patch\)"
-    r" is underway\. Please be patient as this may take some time\.)\s*$"
+    r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git"
+    r" patch\) is underway\. Please be patient as this may take some time\.)\s*$"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
