@@ -170,8 +170,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
     from envbuild.runs.repeat import OUTPUTS, OUTSIDE
     from envbuild.verification.content import Content, read, read_file, read_noted
     from envbuild.verification.content.canonical import FILE
-    from envbuild.verification.content.names import CACHE
-    from envbuild.verification.content.ocdbt import NAME
+    from envbuild.verification.content.reader import has_parts
 
     if output.canonical:
         return Content(digest=output.canonical, entries=(), left_out={})
@@ -186,7 +185,7 @@ def _known(side: Side, output: Output, masks: Callable[[], Masks]) -> Content | 
         data = read_foreign(file, FILE)
         if data is None or sha256_bytes(data) != output.sha256:
             continue
-        if file.name not in (NAME, CACHE):
+        if not has_parts(file):
             return read(data, masks())
         content = read_file(file, masks())
         return content if content is not None and _as_recorded(side.record, folder, output.path, content) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _PLACES = 3
 """Files of which the place of the first difference is looked for: those that are named."""
+_MOST = 10_000
+"""Files of a run whose times are looked at."""
 _SMALL, _RESULTS = 64 << 20, 16
 """Bytes of the outputs of a run up to which copies of as many results are there until the end."""
 
@@ -225,7 +228,19 @@ def ran_of(found: Repeated, project: Path) -> Ran:
         trace=compare.digest(traces) if steps else "",
         steps=steps,
         tensors=len(tensors),
+        written=_written(found),
     )
+
+
+def _written(found: Repeated) -> dict[str, int]:
+    """Return when the files of the project were written last, by path, in nanoseconds; none of very many."""
+    times: dict[str, int] = {}
+    if found.files is None or len(found.record.outputs) > _MOST:
+        return times
+    for output in found.record.outputs:
+        with suppress(OSError):
+            times[output.path] = (found.files / output.path).lstat().st_mtime_ns
+    return times
 
 
 def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:

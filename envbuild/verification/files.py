@@ -12,7 +12,8 @@ import msgspec
 
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
-from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached
+from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
+from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached, own_names
 from envbuild.verification.content.ocdbt import may_be_parts
 from envbuild.verification.printed import Masks
 
@@ -31,6 +32,10 @@ class HasFiles(Protocol):
     def contents(self) -> Mapping[str, Content]:
         """What was opened."""
 
+    @property
+    def written(self) -> Mapping[str, int]:
+        """When files were written last, by path, as far as it is known."""
+
 
 def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True, days: bool = True) -> Masks:
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
@@ -45,7 +50,12 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
     def digests() -> Mapping[str, str]:
         return {each.sha256: masked_path(each.path, masks) for each in reversed(record.outputs) if each.sha256}
 
-    paths = (output.path for output in (*record.outputs, *record.outside))
+    paths = [output.path for output in (*record.outputs, *record.outside)]
+
+    @cache
+    def own() -> Mapping[bytes, bytes]:
+        return own_names(paths, masks)
+
     return masks.with_files(
         drawn_names(paths),
         digests,
@@ -53,6 +63,7 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         _processes(record),
         on_several_hosts=record.rank is not None,
         strict=record.duration is not None and not _has_fixed_clock(record),
+        own=own,
     )
 
 
@@ -102,8 +113,10 @@ class FileTable:
     def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]], *, outside: bool = False) -> None:
         self.runs = runs
         masks = [masks_of(run.record) for run in runs]
-        named = [_without(paths, may_be_parts(paths) | may_be_cached(paths)) for paths in compared]
-        self._names = common_names(list(zip(named, masks, strict=True)))
+        named = [
+            _without(paths, may_be_parts(paths) | may_be_cached(paths) | may_be_of_lance(paths)) for paths in compared
+        ]
+        self._names = common_names(list(zip(named, masks, strict=True)), [run.written for run in runs])
         wanted = [{*paths} - parts_of(run.contents).keys() for run, paths in zip(runs, compared, strict=True)]
         self._outputs: list[dict[str, Output]] = [
             {

@@ -75,6 +75,7 @@ class Ran:
         steps, tensors: entries of the trace, and the number of parameter tensors in it.
         contents: of files that were opened since another run has other bytes, by path.
         known: names that look drawn and are data, shortened (``with_known_names``).
+        written: when files of the project were written last, in nanoseconds, by path; none if that is not known.
     """
 
     record: Record
@@ -85,6 +86,7 @@ class Ran:
     tensors: int = 0
     contents: Mapping[str, Content] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
+    written: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ended_well(self) -> bool:

@@ -176,6 +176,7 @@ class Masks:
         days: bool = True,
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
+        self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._processes = range(0)
         self.on_several_hosts = False
         self._left_alone = frozenset() if days else _OF_DAY
@@ -196,6 +197,7 @@ class Masks:
         *,
         on_several_hosts: bool = False,
         strict: bool = False,
+        own: Callable[[], Mapping[bytes, bytes]] | None = None,
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -208,15 +210,21 @@ class Masks:
             on_several_hosts: it is one of several ranks, and the next run may have other hosts.
             strict: times of day are masked only if they may be of the run, or how long something in it took, dates only
                 if they are not days after it. In experiments clocks may show anything.
+            own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
+                under which it is compared.
         """
         other = copy(self)
-        other._strict = strict
+        other._strict, other._own = strict, own
         other.on_several_hosts = on_several_hosts
         other._processes = processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
         return other
+
+    def own_names(self) -> Mapping[bytes, bytes]:
+        """Return the names of files and folders that are other ones in each run, each with that for all runs."""
+        return self._own() if self._own is not None else {}
 
     def without_names(self, path: str) -> str:
         """Put a mark in the place of what the run drew in the names of a path's folders and files."""
@@ -562,9 +570,14 @@ _LOGGED_BY_CLOCK = lazy(
     r"(?:The hostname of the client socket cannot be retrieved\. err=-?\d+"  # once, but two threads may both find it so
     r"|The server socket on \S+ has timed out, will retry\.|No socket on \(\S+, \d+\) is listening yet, will retry\."
     r"|waitForInput: poll for socket SocketImpl\([\w\[\]:.=?, -]+\) returned 0, likely a timeout)\s*$"
+    # Of two threads, the second if it takes a while.
+    r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
+    r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git"
+    r" patch\) is underway\. Please be patient as this may take some time\.)\s*$"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
-PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone."""
+PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
+(comet_ml/logging_messages.py) too."""
 _LOGGED = r",(?P<ms>\d{3})(?:[.,](?P=ms))?(?:\d{3})?(?=[]\s)}>'\"|:;-]|,\s?[a-z\"'\[<])(?!\s*$)"
 """The fraction of a second as ``logging`` writes it, also twice. At the end of a line, or before another number, what
 is behind a comma is a column: a result."""

@@ -16,6 +16,7 @@ from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.skops import SCHEMA, Numbered, numbered
+from envbuild.verification.content.trackers import OF_COMET, experiment_of, read_comet
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -49,12 +50,37 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                 raise UnreadableError("members that hide others")
             for beside in beside_members(data, archive):
                 out.add(path, beside)
+            if {*names} >= OF_COMET and _of_comet(out, path, archive, members, nested):
+                return
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             model = numbered(archive.read(SCHEMA), names) if _has_schema(members) else None
             for member in members:
                 _member(out, path, archive, member, nested, prefix, model)
     except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
+
+
+def _of_comet(
+    out: Canonical, path: str, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], nested: Nested
+) -> bool:
+    """Read an archive of Comet; False, and nothing is counted, if it is none."""
+    found = {each.filename: (each.external_attr >> 16, _content(out, archive, each)) for each in members}
+    experiment = experiment_of(found)
+    if experiment is None:
+        return False
+    for member in sorted(members, key=lambda each: each.filename):
+        out.time_of_writing(repr(member.date_time))
+    read_comet(out, path, experiment, nested)
+    return True
+
+
+def _content(out: Canonical, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    out.spend(member.file_size + 100)
+    with archive.open(member) as stream:
+        data = stream.read(member.file_size + 1)
+    if len(data) != member.file_size:
+        raise UnreadableError("a member of another size")
+    return data
 
 
 def _has_schema(members: list[zipfile.ZipInfo]) -> bool:
@@ -71,11 +97,7 @@ def _member(
     prefix: str | None,
     model: Numbered | None,
 ) -> None:
-    out.spend(member.file_size + 100)
-    with archive.open(member) as stream:
-        data = stream.read(member.file_size + 1)
-    if len(data) != member.file_size:
-        raise UnreadableError("a member of another size")
+    data = _content(out, archive, member)
     out.time_of_writing(repr(member.date_time))
     name = member.filename
     if model is not None:

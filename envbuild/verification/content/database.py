@@ -12,6 +12,7 @@ from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.content.documents import JSON, parsed
 from envbuild.verification.printed import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -166,6 +167,9 @@ def _rows(
                 continue
             if isinstance(value, str) and name in ends and values.is_drawn(value):
                 out.leave_out(where, value, "identity")
+            elif isinstance(value, str) and _is_json(name, value):
+                out.add(where, "JSON")
+                nested(out, where, value.encode())
             elif isinstance(value, str):
                 values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
@@ -180,6 +184,17 @@ def _rows(
                     nested(out, where, value)
             else:
                 out.add(where, "NULL")
+
+
+def _is_json(name: str, value: str) -> bool:
+    """Whether a text is a list or a table in JSON, as far as it is read; under the name of a result a text counts."""
+    if value[:1] not in ("{", "[") or len(value) > JSON or names_result(name):
+        return False
+    try:
+        value.encode()
+        return parsed(value) is not None
+    except (UnreadableError, UnicodeEncodeError):
+        return False
 
 
 def _number_of_row(connection: sqlite3.Connection, quoted: str, columns: set[str]) -> str:

@@ -38,6 +38,8 @@ _TEXT = 8 << 20
 """Bytes of the largest text that is read; a million lines take a minute of a CPU, so that more is not worth it."""
 _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
+_OF_DOIT, _CHANGED = "checker:", (1e9, 1e10)
+"""A key of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
@@ -88,14 +90,14 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if text.lstrip()[:1] in ("{", "[", "<"):
         text = without_names(out, path, text)
     if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
-        table = _parsed(text)
+        table = parsed(text)
         if table is not None:
             _json(out, path, table, nested)
             return
         lines = text.splitlines()
-        parsed = [_parsed(line) for line in lines]
-        if parsed and all(isinstance(each, dict) for each in parsed):
-            for at, each in enumerate(parsed, 1):
+        tables = [parsed(line) for line in lines]
+        if tables and all(isinstance(each, dict) for each in tables):
+            for at, each in enumerate(tables, 1):
                 _json(out, f"{path}[{at}]", each, nested)
             return
     if _OF_WANDB.search(text) is not None and _PINS.fullmatch(text) is not None:
@@ -152,8 +154,8 @@ def _line(path: str, number: int) -> str:
     return f"{path}, line {number}" if path else f"line {number}"
 
 
-def _parsed(text: str) -> Any:
-    """Return a JSON text's value; None if it is none."""
+def parsed(text: str) -> Any:
+    """Return a JSON text's list or table, numbers as ``Number``; None if it is none."""
     try:
         value = json.loads(text, parse_float=Number, parse_int=Number, object_pairs_hook=_pairs)
     except RecursionError:
@@ -168,6 +170,19 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) != len(pairs):
         raise ValueError("a key comes twice")
     return table
+
+
+def read_value(out: Canonical, path: str, key: str, value: Any, nested: Nested) -> None:
+    """Count a value of a JSON text, as ``parsed`` returns it, and what is in it.
+
+    Args:
+        out: what collects.
+        path: where it is.
+        key: its name, by which measurements are known; empty for none.
+        value: it.
+        nested: opens data in a text.
+    """
+    _value(out, path, key, value, nested, ())
 
 
 def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
@@ -250,6 +265,9 @@ def _value(
         for name, each in value.items():
             _value(out, below(path, name), name, each, nested, names, depth + 1)
     elif isinstance(value, list):
+        if len(value) == 3 and _is_change(key, value[0], siblings):
+            out.leave_out(below(path, "time of change"), value[0].text, "time", during=True)
+            value = value[1:]
         if values.is_durations(key, value):
             out.add(path, f"[{len(value)}]")
             out.leave_out(path, repr(value), "time")
@@ -260,6 +278,8 @@ def _value(
     elif isinstance(value, Number) and key == _SHARED and value.text.isdigit():
         out.add(path, f"⟨object {out.number_of(value.text)}⟩")
         out.leave_out(path, value.text, "identity")
+    elif _is_change(key, value, siblings):
+        out.leave_out(path, value.text, "time", during=True)
     elif isinstance(value, Number) and value >= 0 and is_time_of_iteration(key, siblings):
         out.leave_out(path, value.text, "time")
     elif isinstance(value, Number):
@@ -272,6 +292,12 @@ def _value(
             values.string(out, path, key, value, typed=True)
     else:
         out.add(path, repr(value))
+
+
+def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
+    """Whether a value is when a file was changed, as doit notes it of what a task needs, by name (dependency.py)."""
+    is_file = _OF_DOIT in siblings and not key.endswith(":")
+    return is_file and isinstance(value, Number) and "." in value.text and _CHANGED[0] <= value < _CHANGED[1]
 
 
 def _packed(value: str) -> bytes | None:
@@ -370,7 +396,7 @@ def _plain(cell: str) -> str:
 
 def _comment(out: Canonical, path: str, head: str) -> None:
     """Read the first line of a monitor's table."""
-    table = _parsed(head.lstrip("# "))
+    table = parsed(head.lstrip("# "))
     if table is None:
         out.text(path, head)
     else:

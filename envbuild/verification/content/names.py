@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
@@ -64,6 +65,9 @@ CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.v
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_UNKNOWN: Mapping[str, int] = {}
+_MOST, _SHORTEST = 10_000, 16
+"""Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
 _TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
 
@@ -78,27 +82,58 @@ def _dated(masks: Masks, found: re.Match[str]) -> str:
     return "⟨date⟩" if moment is not None and masks.is_moment(moment) else found[0]
 
 
-def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[str, str]]:
+def common_names(
+    runs: Sequence[tuple[Sequence[str], Masks]], written: Sequence[Mapping[str, int]] = ()
+) -> list[Mapping[str, str]]:
     """Return, for each run, the name under which each of its files is compared.
 
     Where all runs have the same names, they keep them. Else files without times in their names keep these if all runs
     have them, and all others are compared under masked names, if these match one to one in all runs: one run's second
     folder may have the name of another one's first. Those of one masked name are numbered in the order of their times,
-    folder by folder.
+    folder by folder; those without a time in their names in the order in which they were written, if that is known.
 
     Args:
         runs: the paths of each, and what masks its times.
+        written: when each file was written last, for each run; none if it is not known.
     """
     everywhere = set.intersection(*({*paths} for paths, _ in runs)) if runs else set()
     if all({*paths} == everywhere for paths, _ in runs):
         return [{} for _ in runs]
     common = {path for path in everywhere if not all(map(_is_dated, (masked_path(path, masks) for _, masks in runs)))}
-    tables = [numbered_names([path for path in paths if path not in common], masks) for paths, masks in runs]
+    moments = written or [{} for _ in runs]
+    tables = [
+        numbered_names([path for path in paths if path not in common], masks, when)
+        for (paths, masks), when in zip(runs, moments, strict=True)
+    ]
     first = {*tables[0].values()} if tables else set()
     alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
     if not alike or first & common:
         return [{} for _ in runs]
     return [dict(table) for table in tables]
+
+
+def own_names(paths: Iterable[str], masks: Masks) -> dict[bytes, bytes]:
+    """Return the names of files and folders that other runs have under other ones, each with its masked name.
+
+    Those of few letters, those that two files or folders have, and those whose masked name another one has too are left
+    out: who has such a name does not know which is meant.
+    """
+    files = {*paths}
+    if len(files) > _MOST:
+        return {}
+    above = {path[:at] for path in files for at, mark in enumerate(path) if mark == "/" and at}
+    masked = numbered_names(sorted(files | above), masks)
+    found: dict[str, set[str]] = {}
+    for path, common in masked.items():
+        name = path.rpartition("/")[2]
+        if len(name) >= _SHORTEST and masked_path(name, masks) != name:
+            found.setdefault(name, set()).add(common)
+    users = Counter(common for commons in found.values() for common in commons)
+    return {
+        name.encode("utf-8", "surrogateescape"): common.encode("utf-8", "surrogateescape")
+        for name, (common, *others) in found.items()
+        if not others and users[common] == 1
+    }
 
 
 def may_be_cached(paths: Iterable[str]) -> frozenset[str]:
@@ -121,8 +156,21 @@ def _in_order(masked: str) -> bool:
     return date >= 0 and (drawn < 0 or masked.rfind("/") < date < drawn)
 
 
-def numbered_names(paths: Sequence[str], masks: Masks) -> dict[str, str]:
-    """Return the masked names of paths, with numbers where files or folders would get one name, in their order."""
+def _by_writing(parts: Mapping[str, Sequence[str]], names: list[str], written: Mapping[str, int]) -> list[str]:
+    """Return names in the order in which the first file of each was written; none if that is not known of all."""
+    first = {name: min((written.get(path, 0) for path in parts[name]), default=0) for name in names}
+    known = all(first.values()) and len({*first.values()}) == len(names)
+    return sorted(names, key=lambda name: first[name]) if known else []
+
+
+def numbered_names(paths: Sequence[str], masks: Masks, written: Mapping[str, int] = _UNKNOWN) -> dict[str, str]:
+    """Return the masked names of paths, with numbers where files or folders would get one name, in their order.
+
+    Args:
+        paths: of files and folders.
+        masks: of the run that has them.
+        written: when each file was written last, for the order of names without a time.
+    """
     found: dict[str, str] = {}
     left: list[tuple[str, str, Sequence[str]]] = [("", "", paths)]
     while left:
@@ -134,8 +182,9 @@ def numbered_names(paths: Sequence[str], masks: Masks) -> dict[str, str]:
         for part in sorted(parts):
             alike.setdefault(masked_path(f"{above}{part}", masks), []).append(part)
         for masked, names in alike.items():
-            for number, part in enumerate(names, 1):
-                suffix = f"{numbers} ({number})" if len(names) > 1 and _in_order(masked) else numbers
+            ordered = names if _in_order(masked) else _by_writing(parts, names, written)
+            for number, part in enumerate(ordered or names, 1):
+                suffix = f"{numbers} ({number})" if len(names) > 1 and ordered else numbers
                 here = f"{above}{part}"
                 if here in parts[part]:
                     found[here] = f"{masked}{suffix}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ from envbuild.verification.content.event_files import is_event_file, read_event_
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
+from envbuild.verification.content.lance import is_manifest as is_lance
+from envbuild.verification.content.lance import may_have_files
+from envbuild.verification.content.lance import read_manifest as read_lance
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
@@ -46,12 +50,15 @@ from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
+from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
 from envbuild.verification.content.wandb import is_log as is_log_of_wandb
 from envbuild.verification.content.wandb import read_log, read_transactions
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
+_SEARCHED = 4 << 30
+"""Bytes that are looked through for names, as often as there are names."""
 _OF_LOGS = ("-wal", "-shm")
 """Ends of the names that SQLite gives a database's write-ahead log, and its index."""
 _ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
@@ -69,13 +76,40 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return None
     if path.name == MANIFEST and is_manifest(data):
         return _of_manifest(path, data, masks)
+    if is_lance(path, data):
+        return _of_lance(path, data, masks)
     if path.name == CACHE and _kind(data) == "database":
         return _of_cache(path, data, masks)
+    if is_operations(data):
+        return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
             return _of_log(data, database, masks)
-    return read(data, masks)
+    content = read(data, masks)
+    return content if content is not None else _with_own_names(data, masks)
+
+
+def _with_own_names(data: bytes, masks: Masks) -> Content | None:
+    """Return data of no format that is opened without the names of the run's files in it; None if it has none.
+
+    TileDB has that of a schema in each fragment. What a name is for is compared itself, under the name for all runs.
+    """
+    known = masks.own_names() if b"\0" in data else {}
+    if len(known) * len(data) > _SEARCHED:
+        return None
+    present = sorted((name for name in known if name in data), key=len, reverse=True)
+    if not present:
+        return None
+    names = re.compile(b"(?<![0-9A-Za-z])(?:" + b"|".join(map(re.escape, present)) + b")(?![0-9A-Za-z])")
+    out, places = Canonical(masks=masks), [0]
+    for found in names.finditer(data):
+        out.add(f"byte {places[-1]}", data[places[-1] : found.start()])
+        out.add(f"byte {found.start()}", known[found[0]])
+        out.leave_out("names of files", found[0], "identity")
+        places.append(found.end())
+    out.add("the rest", data[places[-1] :])
+    return out.result() if len(places) > 1 else None
 
 
 def _of_log(data: bytes, database: bytes, masks: Masks) -> Content | None:
@@ -99,6 +133,20 @@ def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
     return msgspec.structs.replace(out.result(), parts=parts)
 
 
+def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        parts = read_lance(out, path.parent, data)
+    except UnreadableError:
+        return None
+    return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def has_parts(path: Path) -> bool:
+    """Whether a file may be compared together with others next to it, by its name and place."""
+    return path.name in (MANIFEST, CACHE) or may_have_files(path)
+
+
 def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
     out = Canonical(masks=masks)
     parts: set[str] = set()
@@ -120,6 +168,17 @@ def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
         read_database(out, "", data, _nested(0), files=files)
     except UnreadableError:
         return None
+    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
+
+
+def _of_operations(path: Path, data: bytes, masks: Masks) -> Content | None:
+    """Open the log of a run of Neptune, which counts what it noted of the machine too, and so do files next to it."""
+    out = Canonical(masks=masks)
+    try:
+        last = str(read_operations(out, "", data, _nested(0))).encode()
+    except UnreadableError:
+        return None
+    parts = {name for name in COUNTERS if read_foreign(path.with_name(name), len(last)) == last}
     return msgspec.structs.replace(out.result(), parts=frozenset(parts))
 
 
@@ -246,6 +305,8 @@ def _kind(data: bytes) -> str:
         return "fingerprint"
     if is_model(data):
         return "onnx"
+    if is_operations(data):
+        return "operations"
     if is_msgpack(data):
         return "msgpack"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
@@ -307,6 +368,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_fingerprint(out, path, data)
     elif kind == "onnx":
         read_onnx(out, path, data, nested)
+    elif kind == "operations":
+        read_operations(out, path, data, nested)
     elif kind == "msgpack":
         read_msgpack(out, path, data, nested)
     elif kind == "pickle":

@@ -17,7 +17,7 @@ _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers, of processes and of what a scheduler runs; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
-_ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
+ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
 """Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
 _TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
 _COUNTED = re.compile(
@@ -82,7 +82,7 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "rate"
     if kind is None and key == "dur" and {*siblings} >= _OF_SKORCH:
         kind = "time"
-    if _is_thread(path, key) and _ADDRESSES[0] <= value <= _ADDRESSES[1]:
+    if _is_thread(path, key) and ADDRESSES[0] <= value <= ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:
         out.leave_out(path, text, kind, during=kind == "time" and out.is_during(moment_of(value)))

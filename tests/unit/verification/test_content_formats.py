@@ -13,15 +13,18 @@ import struct
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from envbuild.core.tfrecord import crc32c
-from envbuild.verification.content import Difference, compare, read
+from envbuild.verification.content import Content, Difference, compare, read, read_file
 from envbuild.verification.content.boosting import is_time_of_iteration
 from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
 from envbuild.verification.printed import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
@@ -514,3 +517,129 @@ def test_the_marker_between_blocks_of_avro_does_not_count(other: bytes, *, same:
     mine, theirs = read(as_avro(MARKER), MASKS), read(other, MASKS)
     assert mine is not None
     assert (theirs is not None and compare(mine, theirs).same) is same
+
+
+def _of_doit(
+    changed: float, *, size: int = 20, digest: str = "0" * 32, checker: str = "MD5Checker", loss: float = 0.5
+) -> bytes:
+    state = [changed, size, digest] if checker == "MD5Checker" else changed
+    return json.dumps({"train": {"_values_:": {"loss": loss}, "checker:": checker, "score.txt": state}}).encode()
+
+
+@pytest.mark.parametrize("checker", ["MD5Checker", "TimestampChecker"])
+def test_times_of_change_in_the_state_of_doit_are_none_of_its_content(checker: str) -> None:
+    """Neither that of a file that the run made, nor that of one of last year."""
+    one, other = (_of_doit(changed, checker=checker) for changed in (1_795_247_764.5, 1_760_000_000.25))
+    assert compared(one, other).same
+    mine = read(one, MASKS)
+    assert mine is not None
+    assert not any(mine.exact.values())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _of_doit(1_795_247_764.5, size=21),
+        _of_doit(1_795_247_764.5, digest="1" * 32),
+        _of_doit(1_795_247_764.5, loss=0.25),
+        _of_doit(0.5),
+        _of_doit(1_795_247_764.5, checker="TimestampChecker"),
+    ],
+)
+def test_all_else_in_the_state_of_doit_counts(other: bytes) -> None:
+    """Sizes and digests of files, what tasks returned, and how files are checked."""
+    assert not compared(_of_doit(1_795_247_764.5), other).same
+
+
+def test_numbers_like_times_of_change_count_elsewhere() -> None:
+    """Without a checker next to it such a list is data."""
+    one, other = (json.dumps({"score.txt": [first, 3, "0" * 32]}).encode() for first in (1.76e9 + 0.5, 1.77e9 + 0.5))
+    assert not compared(one, other).same
+
+
+def _with_text(text: str, name: str = "data") -> bytes:
+    with TemporaryDirectory() as folder:
+        with sqlite3.connect(Path(folder) / "t.db") as connection:
+            connection.execute(f"CREATE TABLE t ({name} TEXT)")
+            connection.execute("INSERT INTO t VALUES (?)", (text,))
+        connection.close()
+        return (Path(folder) / "t.db").read_bytes()
+
+
+def test_json_in_texts_of_sqlite_is_opened() -> None:
+    """Measurements in it are left out by their names, results are named with their values."""
+    one, other, third = (
+        _with_text(json.dumps({"loss": loss, "train_runtime": took}))
+        for loss, took in ((0.5, 1.25), (0.5, 1.75), (0.25, 1.25))
+    )
+    assert compared(one, other).same
+    found = compared(one, third)
+    assert not found.same
+    assert found.why == "t.data.loss: 0.5 → 0.25"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (_with_text('{"train_runtime": [1.5'), _with_text('{"train_runtime": [2.5')),
+        (_with_text('{"train_runtime": 1.5}', "loss"), _with_text('{"train_runtime": 2.5}', "loss")),
+        (_with_text('{"a": 1}'), _with_text('{"a": "1"}')),
+        (_with_text("[1]"), _with_text("[1, 2]")),
+    ],
+)
+def test_other_texts_of_sqlite_count(one: bytes, other: bytes) -> None:
+    """What is no JSON, or is a result by its name, counts as a text."""
+    assert not compared(one, other).same
+
+
+_SCHEMAS = (
+    "__1795248001239_1795248001239_62958d7820f017dbde6b71e519391600",
+    "__1795248002324_1795248002324_3237bf7fd4f432c59a57fbd5153f7296",
+)
+
+
+def _of_run(*paths: str) -> Masks:
+    own = cache(lambda: own_names(paths, MASKS))
+    return MASKS.with_files(frozenset(), dict, own=own)
+
+
+def test_names_of_files_of_the_run_in_other_data_do_not_count() -> None:
+    """TileDB has the name of a schema, which holds the time and is drawn, in each fragment."""
+    one, other = (
+        _with_name(_of_run(f"arr/__schema/{name}", "w.npy"), b"\0\1meta %s\0\2" % name.encode()) for name in _SCHEMAS
+    )
+    assert one is not None
+    assert other is not None
+    assert compare(one, other).same
+
+
+@pytest.mark.parametrize(
+    ("name", "around"),
+    [(_SCHEMAS[1], b"\0\1Meta %s\0\2"), (_SCHEMAS[1], b"\0\1meta %s\0\3"), (_SCHEMAS[1], b"\0\1meta %s\0\2\2")],
+)
+def test_what_is_around_names_counts(name: str, around: bytes) -> None:
+    """Each byte before and behind."""
+    one = _with_name(_of_run(f"arr/__schema/{_SCHEMAS[0]}"), b"\0\1meta %s\0\2" % _SCHEMAS[0].encode())
+    other = _with_name(_of_run(f"arr/__schema/{name}"), around % name.encode())
+    assert one is not None
+    assert other is not None
+    assert not compare(one, other).same
+
+
+def test_which_of_several_files_is_named_counts() -> None:
+    """Of files in the order of their times the number counts; of files without one no name is left out."""
+    masks = _of_run(*(f"ckpt/{name}" for name in _SCHEMAS))
+    one, other = (_with_name(masks, b"\0best %s" % name.encode()) for name in _SCHEMAS)
+    assert one is not None
+    assert other is not None
+    assert not compare(one, other).same
+    drawn = [f"ckpt/{name.rpartition('_')[2]}" for name in _SCHEMAS]
+    assert own_names(drawn, MASKS) == {}
+    assert own_names(["a/short.npy", "b/resnet18_trained_model.bin", "seen/model_1999-01-01.bin"], MASKS) == {}
+
+
+def _with_name(masks: Masks, data: bytes) -> Content | None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "fragment.bin"
+        path.write_bytes(data)
+        return read_file(path, masks)

@@ -227,3 +227,31 @@ def test_packages_may_come_in_any_order() -> None:
     assert not same(b"wandb==0.30.0\nzipp==4.1.2\n", b"zipp==4.1.3\nwandb==0.30.0\n")
     assert not same(b"wandb==0.30.0\nzipp==4.1.2\nmodel 1\n", b"zipp==4.1.2\nwandb==0.30.0\nmodel 1\n")
     assert not same(b"tree==0.91\nlasso==0.87\n", b"lasso==0.87\ntree==0.91\n")
+
+
+def test_drawn_names_without_a_time_are_numbered_in_the_order_of_writing() -> None:
+    """Of files and folders; where that order is not known they keep their names."""
+    one = ["c/4f0b2a6100364d489690565e64d27ffe.zip", "c/58ea837e240b469192cdf205d75c370a.zip"]
+    other = ["c/0a7fd9bd5e5b4c0f9a64a35ab8a3f1c2.zip", "c/3e61da6016684d73898deb86833ed98b.zip"]
+    runs = [(one, MASKS), (other, MASKS)]
+    written = [dict(zip(one, (1, 2), strict=True)), dict(zip(other, (8, 7), strict=True))]
+    assert common_names(runs, written) == [
+        {one[0]: "c/⟨name⟩.zip (1)", one[1]: "c/⟨name⟩.zip (2)"},
+        {other[1]: "c/⟨name⟩.zip (1)", other[0]: "c/⟨name⟩.zip (2)"},
+    ]
+    for times in ({one[0]: 1}, {one[0]: 1, one[1]: 1}):
+        assert common_names(runs, [times, written[1]]) == [{}, {}]
+    assert common_names(runs) == [{}, {}]
+
+
+def test_drawn_folders_are_numbered_by_their_first_file() -> None:
+    """All files of one have its number."""
+    folders = (
+        ("777ddd35-2ad7-4b1a-9797-9056bbdd7888", "b101a09e-d8c5-40a9-84a1-231aa368d5f5"),
+        ("f101a09e-d8c5-40a9-84a1-231aa368d5f5", "2e4a9ca1-85dc-430c-82a6-e555df0a008e"),
+    )
+    paths = [[f"{folder}/{file}" for folder in each for file in "ab"] for each in folders]
+    written = [{path: at for at, path in enumerate(each, 5)} for each in paths]
+    one, other = common_names([(each, MASKS) for each in paths], written)
+    assert [one[path] for path in paths[0]] == [other[path] for path in paths[1]]
+    assert one[paths[0][3]] == "⟨name⟩/b (2)"

@@ -1,0 +1,233 @@
+"""Experiments of Comet and Neptune: what the program gave them counts, what they note of themselves does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.verification.content import Content, compare, leaves, read, read_file
+from envbuild.verification.printed import Masks
+
+_NOW = 1_795_769_130.0
+_IDENTITIES = ("3e61da6016684d73898deb86833ed98b", "58ea837e240b469192cdf205d75c370a")
+
+
+def _masks() -> Masks:
+    return Masks(_NOW)
+
+
+def _metric(name: str, value: Any, step: int | None = None) -> dict[str, Any]:
+    return {"metric": {"epoch": None, "metricName": name, "metricValue": value, "step": step}}
+
+
+def _comet(
+    run: int = 0,
+    *,
+    metrics: dict[str, Any] | None = None,
+    lr: float = 0.1,
+    file: bytes = b"a = 1\n",
+    printed: tuple[str, ...] = ("loss", " ", "0.5", "\n"),
+    more: tuple[tuple[str, dict[str, Any]], ...] = (),
+    extra: tuple[tuple[str, bytes], ...] = (),
+) -> bytes:
+    """Return the archive of one of two runs, whose members, identities and times differ."""
+    drawn = f"tmp{run}abcdefg"
+    upload = {
+        "additional_params": {"assetId": _IDENTITIES[1 - run], "fileName": "a.py", "type": "source_code"},
+        "file_path": drawn,
+        "upload_type": "source_code",
+    }
+    messages: list[tuple[str, dict[str, Any]]] = [
+        ("file_upload", upload),
+        *[("metric_msg", _metric("sys.ram.used", 1000 + at)) for at in range(run + 1)],
+        ("parameter_msg", {"param": {"paramName": "lr", "paramValue": lr, "source": "manual"}}),
+        *[("metric_msg", _metric(name, value)) for name, value in (metrics or {"loss": 2.5}).items()],
+        *[("standard_output", {"output": text, "stderr": False}) for text in printed],
+        *more,
+    ]
+    lines = [
+        {"payload": {**payload, "message_id": at, "local_timestamp": int(_NOW * 1000) + at * 7 + run}, "type": kind}
+        for at, (kind, payload) in enumerate(messages, 1)
+    ]
+    facts = {"offline_id": _IDENTITIES[run], "start_time": int(_NOW * 1000) + run, "project_name": "p"}
+    members = [
+        (drawn, file),
+        ("experiment.json", json.dumps(facts).encode()),
+        ("messages.json", "".join(f"{json.dumps(line)}\n" for line in lines).encode()),
+        *extra,
+    ]
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w") as archive:
+        for name, data in reversed(members) if run else members:
+            archive.writestr(zipfile.ZipInfo(name, (2026, 11, 27, 8, run, 0)), data)
+    return stored.getvalue()
+
+
+def _operation(kind: str, path: list[str], **values: Any) -> dict[str, Any]:
+    return {"type": kind, "path": path, **values}
+
+
+def _points(*points: Any, run: int = 0) -> dict[str, Any]:
+    return {"values": [{"value": each, "step": None, "ts": _NOW + at + run / 7} for at, each in enumerate(points)]}
+
+
+def _neptune(
+    run: int = 0,
+    *,
+    loss: float = 2.5,
+    lr: float = 0.1,
+    tags: tuple[str, ...] = ("a", "b"),
+    printed: tuple[str, ...] = ("loss", " ", "0.5", "\n"),
+    more: tuple[dict[str, Any], ...] = (),
+) -> bytes:
+    """Return the log of operations of one of two runs."""
+    process = ("ebfdacdc", "cc831b12")[run]
+    operations = [
+        _operation("AssignString", ["monitoring", process, "hostname"], value=("envbuild", "envbu001")[run]),
+        _operation("AssignString", ["monitoring", process, "tid"], value=("139970698727488", "140492664381504")[run]),
+        _operation("AssignFloat", ["parameters", "lr"], value=lr),
+        *[_operation("LogFloats", ["monitoring", process, "cpu"], **_points(50.0 + run)) for _ in range(run + 1)],
+        _operation("LogFloats", ["train", "loss"], **_points(loss, run=run)),
+        _operation("AddStrings", ["sys", "tags"], values=sorted(tags, reverse=bool(run))),
+        *[_operation("LogStrings", ["monitoring", process, "stdout"], **_points(text, run=run)) for text in printed],
+        *more,
+    ]
+    return "".join(
+        f"{json.dumps({'obj': each, 'version': at, 'at': _NOW + at / 10 + run / 3})}\n"
+        for at, each in enumerate(operations, 1)
+    ).encode()
+
+
+def _read(data: bytes) -> Content:
+    content = read(data, _masks())
+    assert content is not None
+    return content
+
+
+def _why(one: bytes, other: bytes) -> str:
+    """Return why files differ; empty if they do not."""
+    found = compare(_read(one), _read(other))
+    return "" if found.same else found.why
+
+
+@pytest.mark.parametrize("make", [_comet, _neptune])
+def test_equal_runs_have_equal_content(make: Any) -> None:
+    """Identities, times, what was noted of the machine, and the order of members make no difference."""
+    found = compare(_read(make(0)), _read(make(1)))
+    assert found.same, found.why
+    assert not any(_read(make(0)).exact.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"metrics": {"loss": 2.25}}, "messages.json.metric_msg[0].loss: 2.5 → 2.25"),
+        (
+            {"metrics": {"sys.loss": 2.5}},
+            "messages.json.metric_msg[0].loss in one, messages.json.metric_msg[0].sys.loss",
+        ),
+        ({"metrics": {"loss": "2.5"}}, "messages.json.metric_msg[0].loss: 2.5 → a text"),
+        ({"metrics": {"loss": 2.5, "acc": 1}}, "messages.json.metric_msg[1].acc in one"),
+        ({"lr": 0.2}, "messages.json.parameter_msg[0].lr: 0.1 → 0.2"),
+        ({"file": b"a = 2\n"}, "messages.json.file_upload[0].the file, line 1: a = 1 → a = 2"),
+        ({"printed": ("loss", " ", "0.75", "\n")}, "messages.json.stdout, line 1: loss 0.5 → loss 0.75"),
+        ({"more": (("log_other", {"key": "note", "value": "x"}),)}, "messages.json.log_other[0] in one"),
+        ({"extra": (("w.bin", b"\0\1"),)}, "w.bin"),
+    ],
+)
+def test_results_in_archives_of_comet_count(changed: dict[str, Any], why: str) -> None:
+    """What the program gave is named with both values."""
+    assert why in _why(_comet(0), _comet(1, **changed)) or why in _why(_comet(1, **changed), _comet(0))
+
+
+def test_identities_of_files_in_other_files_are_those_of_the_run() -> None:
+    """A projection has the identities of its vectors; another one than that of a file counts."""
+    one, other = (_comet(run, file=b'{"path": "?assetId=%s"}' % _IDENTITIES[1 - run].encode()) for run in (0, 1))
+    assert _why(one, other) == ""
+    third = _comet(1, file=b'{"path": "?assetId=%s"}' % b"0123456789abcdef0123456789abcdef")
+    assert "path" in _why(one, third)
+
+
+def test_messages_of_other_threads_of_comet_come_in_any_order() -> None:
+    """Whole lines of two of its messages are left out, one with more in it is not."""
+    begun = (
+        "COMET INFO: The process of logging environment details (conda environment, git patch) is underway. "
+        "Please be patient as this may take some time.\n"
+    )
+    lacking = (
+        "COMET INFO: Couldn't find a Git repository in '/workspace' nor in any parent directory. "
+        "Set `COMET_GIT_DIRECTORY` if your Git Repository is elsewhere.\n"
+    )
+    assert _why(_comet(0, printed=(begun, lacking, "a\n")), _comet(1, printed=(lacking, "a\n", begun))) == ""
+    assert _why(_comet(0, printed=(lacking, "a\n")), _comet(1, printed=("b\n", lacking)))
+    assert _why(_comet(0, printed=(begun, "a\n")), _comet(1, printed=(f"{begun[:-1]} loss 1\n", "a\n")))
+    assert _why(_comet(0, printed=("COMET INFO: a\n", "b\n")), _comet(1, printed=("b\n", "COMET INFO: a\n")))
+
+
+def test_the_order_of_a_metric_counts() -> None:
+    """Two values of a metric that changed places are another curve."""
+    one, other = ("metric_msg", _metric("loss", 1.0)), ("metric_msg", _metric("loss", 2.0))
+    assert _why(_comet(0, more=(one, other)), _comet(1, more=(other, one)))
+
+
+def test_archives_that_are_not_comets_count_as_such() -> None:
+    """A message of another form makes it an archive like any other: the order of members counts."""
+    strange = {"metric": 1}
+    assert _why(_comet(0, more=(("x", strange),)), _comet(1, more=(("x", strange),))) == ""
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w") as archive:
+        archive.writestr("experiment.json", '{"offline_id": "a"}')
+        archive.writestr("messages.json", '{"loss": 1}\n')
+    assert ("experiment.json.offline_id", "a") in [*leaves(stored.getvalue(), _masks())]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"loss": 2.25}, "train/loss: 2.5 → 2.25"),
+        ({"lr": 0.2}, "parameters/lr: 0.1 → 0.2"),
+        ({"tags": ("a", "c")}, "sys/tags: b → c"),
+        ({"printed": ("loss", " ", "0.75", "\n")}, "monitoring/⟨process 0⟩.stdout, line 1: loss 0.5 → loss 0.75"),
+        ({"more": (_operation("AssignFloat", ["monitoring", "score"], value=1.0),)}, "monitoring/score"),
+        ({"more": (_operation("AssignFloat", ["monitoring", "ebfdacdc", "loss"], value=1.0),)}, "⟩/loss"),
+        ({"more": (_operation("LogFloats", ["monitoring", "x", "memory_loss"], **_points(1.0)),)}, "memory_loss"),
+        ({"more": (_operation("AssignFloat", ["monitoring", "x", "memory"], value=1.0),)}, "monitoring/x/memory"),
+        ({"more": (_operation("DeleteAttribute", ["train", "loss"]),)}, "train/loss"),
+    ],
+)
+def test_results_in_logs_of_neptune_count(changed: dict[str, Any], why: str) -> None:
+    """What the program gave is named with both values."""
+    assert why in _why(_neptune(0), _neptune(1, **changed))
+
+
+def test_names_of_uploaded_texts_have_times() -> None:
+    """The time in the name of a file is left out, its field and its kind are not."""
+    stamps = ("1795769936.952002-2026-11-27_08.58.56.952002", "1795769940.730204-2026-11-27_08.59.00.730204")
+    one, other, third = (
+        _operation("UploadFile", ["text"], ext="txt", tmp_file_name=f"{name}-{stamp}.txt")
+        for name, stamp in (("text", stamps[0]), ("text", stamps[1]), ("other", stamps[1]))
+    )
+    assert _why(_neptune(0, more=(one,)), _neptune(1, more=(other,))) == ""
+    assert "⟨date⟩" in _why(_neptune(0, more=(one,)), _neptune(1, more=(third,)))
+
+
+def test_the_number_of_the_last_operation_goes_with_the_log(tmp_path: Path) -> None:
+    """It counts what was noted of the machine too; a file that has something else in it counts."""
+    log = tmp_path / "data-1.log"
+    log.write_bytes(_neptune(0))
+    last = str(_neptune(0).count(b"\n"))
+    for text, parts in ((last, {"last_put_version"}), (f"{last}0", set()), ("7", set())):
+        (tmp_path / "last_put_version").write_text(text)
+        content = read_file(log, _masks())
+        assert content is not None
+        assert content.parts == parts
+
+
+def test_other_lines_count_by_their_bytes() -> None:
+    """A log with a line of another form is not opened."""
+    assert read(_neptune(0) + b'{"obj": 1}\n', _masks()) is None
