@@ -768,6 +768,9 @@ def test_a_limit_of_time_is_the_cause_where_one_thing_alone_was_begun() -> None:
     [
         ("gensim.models.Word2Vec(s, workers=4)", True),
         ("gensim.models.Word2Vec(s, workers=1)", False),
+        ("pool.map(f, s, unordered=True)", True),
+        ("pool.starmap(f, s, unordered=False)", False),
+        ("pool.map(f, s)", False),
         ("implicit.bpr.BayesianPersonalizedRanking()", True),
         ("implicit.bpr.BayesianPersonalizedRanking(num_threads=1)", False),
         ("interpret.glassbox.ExplainableBoostingClassifier(random_state=None)", True),
