@@ -38,7 +38,7 @@ _BEGIN = re.compile(rb'\{"obj": \{"type": "[A-Z]\w+", "path": \[".*\}, "version"
 _MONITORED, _NAMESPACE = "monitoring", re.compile(r"[0-9a-f]{8}")
 """The part of a run that has the machine and what is printed, and below it the name of a process, which is a digest."""
 _USED = re.compile(r"cpu|memory|gpu(?:_memory|_power)?(?:_\d+)?")
-_SERIES = frozenset(("ConfigFloatSeries", "LogFloats"))
+_SERIES = frozenset(("ClearFloatLog", "ConfigFloatSeries", "LogFloats"))
 """Fields of how much of the machine is used, every so many seconds, and what is done with them."""
 _STREAMS = ("stdout", "stderr")
 _STAMPED = re.compile(r"(.*-)\d{10}\.\d{1,6}-\d{4}-\d\d-\d\d_\d\d\.\d\d\.\d\d\.\d{6}(\.\w*)")

@@ -91,6 +91,8 @@ def _neptune(
         _operation("AssignString", ["monitoring", process, "hostname"], value=("envbuild", "envbu001")[run]),
         _operation("AssignString", ["monitoring", process, "tid"], value=("139970698727488", "140492664381504")[run]),
         _operation("AssignFloat", ["parameters", "lr"], value=lr),
+        _operation("ConfigFloatSeries", ["monitoring", process, "cpu"], min=0.0, max=100.0 + run, unit="%"),
+        _operation("ClearFloatLog", ["monitoring", process, "cpu"]),
         *[_operation("LogFloats", ["monitoring", process, "cpu"], **_points(50.0 + run)) for _ in range(run + 1)],
         _operation("LogFloats", ["train", "loss"], **_points(loss, run=run)),
         _operation("AddStrings", ["sys", "tags"], values=sorted(tags, reverse=bool(run))),
