@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
@@ -89,7 +89,8 @@ def common_names(
 
     Where all runs have the same names, they keep them. Else files without times in their names keep these if all runs
     have them, and all others are compared under masked names, if these match one to one in all runs: one run's second
-    folder may have the name of another one's first. Those of one masked name are numbered in the order of their times,
+    folder may have the name of another one's first. Where they do not, runs differ, and those are compared under masked
+    names that each run has for one file alone. Those of one masked name are numbered in the order of their times,
     folder by folder; those without a time in their names in the order in which they were written, if that is known.
 
     Args:
@@ -108,8 +109,21 @@ def common_names(
     first = {*tables[0].values()} if tables else set()
     alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
     if not alike or first & common:
-        return [{} for _ in runs]
+        return _those_of_all(tables, common)
     return [dict(table) for table in tables]
+
+
+_AS_NUMBERED = re.compile(r"\(\d+\)")
+
+
+def _those_of_all(tables: Sequence[Mapping[str, str]], common: Container[str]) -> list[Mapping[str, str]]:
+    """Return the masked names, without a number, that each run has for one file: runs differ, but perhaps not in these.
+
+    Which of several is meant by a number is not known where one run has more of them.
+    """
+    once = [{name for name, count in Counter(table.values()).items() if count == 1} for table in tables]
+    shared = {name for name in set.intersection(*once) if name not in common and _AS_NUMBERED.search(name) is None}
+    return [{path: name for path, name in table.items() if name in shared} for table in tables]
 
 
 def own_names(paths: Iterable[str], masks: Masks) -> dict[bytes, bytes]:

@@ -940,8 +940,8 @@ def test_names_of_the_moment_are_masked(path: str) -> None:
     assert masked_path(path, MASKS) == NAMES[path]
 
 
-def test_names_match_one_to_one_or_not_at_all() -> None:
-    """Two files that would get one name keep their own, and so do all if runs have other files."""
+def test_names_match_one_to_one() -> None:
+    """Several files that would get one name keep their own if runs have other files."""
     one = ["runs/20261121-101500/w", "log"]
     other = ["runs/20261121-101509/w", "log"]
     assert common_names([(one, MASKS), (other, MASKS)]) == [
@@ -972,7 +972,10 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
     assert common_names([(drawn, MASKS), ([drawn[0], "20261121-101501.log"], MASKS)])[0] == {drawn[1]: "⟨date⟩.log"}
     more = [*other, "runs/20261121-101510/w"]
     assert common_names([(one, MASKS), (more, MASKS)]) == [{}, {}]
-    assert common_names([(one, MASKS), ([*other, "new"], MASKS)]) == [{}, {}]
+    assert common_names([(one, MASKS), ([*other, "new"], MASKS)]) == [
+        {"runs/20261121-101500/w": "runs/⟨date⟩/w"},
+        {"runs/20261121-101509/w": "runs/⟨date⟩/w"},
+    ]
 
 
 @pytest.mark.parametrize(
