@@ -88,6 +88,10 @@ _AROUND = _words(
 """Words of statistics, and those between others, in the names of what programs measure."""
 
 
+def _words_of(name: str) -> list[str]:
+    return [word.lower() for word in _SPLIT.split(name) if word]
+
+
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
     """Return what kind of measurement a name is of; None for a result.
@@ -95,7 +99,7 @@ def kind_of(name: str) -> Kind | None:
     Args:
         name: of a metric, a column or a key, such as ``charts/SPS``, ``train_runtime`` or ``startTime``.
     """
-    words = [word.lower() for word in _SPLIT.split(name) if word]
+    words = _words_of(name)
     if not words:
         return None
     last, before = words[-1], words[-2] if len(words) > 1 else ""
@@ -109,8 +113,10 @@ def kind_of(name: str) -> Kind | None:
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
     if last == "elapsed" and before in NUMBERED:
         return None
-    if before == "since" and last in _BEGINNINGS and kind_of(" ".join(words[:-2])) == "time":
-        return "time"
+    if before == "since" and last in _BEGINNINGS:
+        of = " ".join(_words_of(name.rpartition("/")[2])[:-2])
+        if kind_of(of) == "time":
+            return "time"
     timed = before in _WORK or (before in _POINTS and _TIME & {*words})
     if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"

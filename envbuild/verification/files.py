@@ -132,8 +132,9 @@ class FileTable:
 
     @property
     def renamed(self) -> tuple[str, ...]:
-        """The common names of files whose own names differ between runs."""
-        return tuple(sorted({*self._names[0].values()})) if self._names else ()
+        """The common names of files that are equal, and whose own names differ between runs."""
+        names = sorted({*self._names[0].values()}) if self._names else []
+        return tuple(name for name in names if len({classes.get(name) for classes in self._classes}) == 1)
 
     def of(self, run: HasFiles) -> Mapping[str, str | None]:
         """Return a name for the content of each file of a run, equal for equal content; None for unreadable files."""

@@ -417,6 +417,7 @@ def _is_measured(name: str) -> bool:
 
 _BY_VALUES = frozenset(("time", "times", "timestamp", "datetime"))
 """Names of columns that are measurements if their values look like it."""
+_MACHINE = "hostname"
 
 
 def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> bool:
@@ -428,6 +429,8 @@ def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> 
     if is_time_of_prediction(name, names):
         return True
     kind = kind_of(name)
+    if name == "pid":  # of the process that wrote it, with its machine; alone it may be a patient's
+        return _MACHINE in names and len({row[at] for row in cells if at < len(row)}) == 1
     if kind is None or kind == "identity":
         return False
     if kind == "memory" and not all(

@@ -22,6 +22,7 @@ _SHORT = re.compile(
 _YEARLESS = re.compile(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
 _OF_DAY = re.compile(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
 _EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
+_OF_EVENTS = re.compile(r"(?<=tfevents\.)(?P<whole>\d{10})(?=\.)")
 _BEHIND = re.compile(
     r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?![a-z]{4,}\d{1,3}(?![0-9a-z]))(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])"
 )
@@ -32,12 +33,13 @@ _DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![
 def masked_path(path: str, masks: Masks) -> str:
     """Return a path without dates about when the run was, and names that were drawn for it."""
     text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
-    for pattern in (_DATE, _SHORT, _EPOCH, _YEARLESS):
+    for pattern in (_DATE, _SHORT, _EPOCH, _OF_EVENTS, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _RUN_OF_SNAPSHOT.sub("⟨name⟩", text)
     text = _OF_DAY.sub("⟨time⟩", text)
     text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
+    text = _TRIAL.sub("⟨name⟩", text)
     text = _TEMPORARY.sub(r"\1⟨name⟩", text)
     for found in _RUN_OF_WANDB.finditer(path):
         text = re.sub(rf"(?<=[/_-]){found[1]}(?=[/_.-]|$)", "⟨name⟩", text)
@@ -52,6 +54,7 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
         found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
         found.update(each[0] for each in _RUN_OF_SNAPSHOT.finditer(path))
         found.update(each[1] for each in _RUN_OF_WANDB.finditer(path) if not each[1].isdecimal())
+        found.update(each[0] for each in _TRIAL_DATED.finditer(path))
     return frozenset(found)
 
 
@@ -65,6 +68,10 @@ CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.v
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_TRIAL = re.compile(r"(?<=_)[0-9a-f]{5}(?=_\d{5}_\d+_[^/]*⟨date⟩(?:/|$))")
+"""What Ray Tune draws for an experiment (``uuid1().hex[:5]``); the number of the trial and its date are behind it."""
+_TRIAL_DATED = re.compile(r"(?<=_)[0-9a-f]{5}_\d{5}(?=_\d+_[^/]*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:/|$))")
+"""The identity of a trial, which its files have too."""
 _UNKNOWN: Mapping[str, int] = {}
 _MOST, _SHORTEST = 10_000, 16
 """Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
