@@ -25,8 +25,13 @@ Nested = Callable[[Canonical, str, bytes], None]
 OF_COMET = frozenset(("experiment.json", "messages.json"))
 """Members of each archive that Comet makes; the others are files that the program gave it."""
 _MESSAGES, _EXPERIMENT = "messages.json", "experiment.json"
-_OF_MACHINE = re.compile(r"sys\.(?:cpu|ram|load|disk|network|gpu|compute)\..+|process duration")
-"""Metrics that Comet takes of the machine, every so many seconds, and at the end how long the program took."""
+_OF_MACHINE = re.compile(
+    r"sys\.(?:cpu\.percent\.(?:avg|\d+)|load\.avg|compute\.(?:overall|utilized)|gpu\.\d+\.[a-z_.]+"
+    r"|ram\.(?:total|used|available|percent\.used)|disk\.(?:(?:read|write)_bps|root\.(?:percent\.)?used)"
+    r"|network\.(?:send|receive)_bps)|process duration"
+)
+"""Metrics that Comet takes of the machine (comet_ml/system), every so many seconds, and at the end how long the program
+took; others with such a beginning are the program's."""
 _PAIRS = {"metric_msg": ("metric", "metricName", "metricValue"), "parameter_msg": ("param", "paramName", "paramValue")}
 """Messages that have the name of a value next to it: where both are, and their keys."""
 _OUTPUT, _UPLOAD = "standard_output", "file_upload"

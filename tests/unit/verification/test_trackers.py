@@ -131,6 +131,7 @@ def test_equal_runs_have_equal_content(make: Any) -> None:
             {"metrics": {"sys.loss": 2.5}},
             "messages.json.metric_msg[0].loss in one, messages.json.metric_msg[0].sys.loss",
         ),
+        ({"metrics": {"sys.load.rmse": 2.5}}, "messages.json.metric_msg[0].sys.load.rmse"),
         ({"metrics": {"loss": "2.5"}}, "messages.json.metric_msg[0].loss: 2.5 → a text"),
         ({"metrics": {"loss": 2.5, "acc": 1}}, "messages.json.metric_msg[1].acc in one"),
         ({"lr": 0.2}, "messages.json.parameter_msg[0].lr: 0.1 → 0.2"),
