@@ -29,8 +29,7 @@ _HEAD = 4096
 
 def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     """Return the content of a file, or of a link: its target's name; None if it is of no format that is opened."""
-    from envbuild.verification.content import read, read_file, read_noted
-    from envbuild.verification.content.names import masked_path
+    from envbuild.verification.content import read_file, read_noted
 
     if output.bare:
         return read_noted(output.bare, output.notes, masks)
@@ -38,8 +37,19 @@ def content_of(folder: Path, output: Output, masks: Masks) -> Content | None:
     if not _is_below(file, folder):
         return None
     if file.is_symlink():
-        return read(masked_path(os.readlink(file), masks).encode("utf-8", "surrogateescape"), masks)  # noqa: PTH115
+        return _of_link(os.readlink(file), masks)  # noqa: PTH115 - the name as it is
     return read_file(file, masks)
+
+
+def _of_link(target: str, masks: Masks) -> Content | None:
+    """Return the name of a link's target, and which drawn names are in it: of several files one is meant."""
+    from envbuild.record.shared_names import shortened
+    from envbuild.verification.content import read
+    from envbuild.verification.content.names import drawn_names, masked_path
+
+    content = read(masked_path(target, masks).encode("utf-8", "surrogateescape"), masks)
+    names = map(shortened, sorted(drawn_names([target]), key=target.find))
+    return msgspec.structs.replace(content, names=tuple(names)) if content is not None else None
 
 
 def by_bytes(found: Repeated, output: Output) -> Content | None:

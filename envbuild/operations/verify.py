@@ -187,6 +187,10 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
                     return _no_measurements(session, verdict, decided.refuted)
             undecided = _undecided(session, verdict, options, doubts, decided)
             undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
+            if verdict.renamed:
+                from envbuild.verification.references import other_files_named
+
+                undecided = (*undecided, *other_files_named(session.runs, options.ignore))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":

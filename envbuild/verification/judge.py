@@ -350,12 +350,13 @@ def agree_in_names(runs: Sequence[Ran], ignore: Sequence[str], given: Collection
     several = several_processes(*(each.record for each in runs))
     events = _Events(ignore)
     streams = [_Stream(kind, runs, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
+    files = file_table(runs, ignore)
     found: list[Sequence[Any]] = [
-        [_known_in_paths(run) for run in runs],
+        [[*_known_in_paths(run), *_known_in_renamed(run, files)] for run in runs],
         [sorted(names for _, names in events.named(run)) for run in runs],
         *([stream.names_of(run) for run in runs] for stream in streams),
     ]
-    for table in (file_table(runs, ignore), outside_table(runs, ignore)):
+    for table in (files, outside_table(runs, ignore)):
         for name, places in table.in_other_bytes():
             contents = (table.content(runs[at], name) for at in places)
             found.append(shared_names([each.names for each in contents if each is not None], known=known))
@@ -469,7 +470,8 @@ class _Files:
 
     def value(self, run: Ran) -> Any:
         found = sorted(self._table.of(run).items())
-        return [found, names] if (names := _known_in_paths(run)) else found
+        names = [*_known_in_paths(run), *_known_in_renamed(run, self._table)]
+        return [found, names] if names else found
 
     def compared(self, run: Ran) -> tuple[int, str]:
         count = len([name for name in self._table.of(run).values() if name is not None])
@@ -495,6 +497,17 @@ def _known_in_paths(run: Ran) -> list[str]:
     return sorted(name for name in found if shortened(name) in run.known)
 
 
+def _known_in_renamed(run: Ran, files: FileTable) -> list[str]:
+    """Return the same of files that are compared under another name: in which of them each is."""
+    found: list[str] = []
+    for common in sorted(files.of(run)) if run.known else ():
+        path = output.path if (output := files.output(run, common)) is not None else common
+        if path != common:
+            names = sorted(drawn_names([path]), key=path.find)
+            found += [f"{common}: {name}" for name in names if shortened(name) in run.known]
+    return found
+
+
 def _paths_with_known(run: Ran) -> Iterator[str]:
     names = _known_in_paths(run)
     yield from (each.path for each in run.record.outputs if any(name in each.path for name in names))
@@ -515,7 +528,8 @@ class _Outside:
         self._table = table
 
     def value(self, run: Ran) -> Any:
-        return sorted((path, str(content)) for path, content in self._found(run))
+        found = sorted((path, str(content)) for path, content in self._found(run))
+        return [found, names] if (names := _known_in_renamed(run, self._table)) else found
 
     def compared(self, run: Ran) -> tuple[int, str]:
         count = len([path for path, content in self._found(run) if content is not None])
@@ -527,6 +541,8 @@ class _Outside:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = Counter(self._found(one)), Counter(self._found(other))
         names = tuple(sorted({path for path, _ in (mine - theirs) + (theirs - mine)}))
+        if not names and (known := {*_known_in_renamed(one, self._table)} ^ {*_known_in_renamed(other, self._table)}):
+            return (f"outside the project: names of files: {_some(sorted(known))}",), ()
         own = {_TEMPORARY.sub("tmp*", name): name for run in (one, other) for name in self._table.of(run)}
         reasons = [path + _with_reason(own[path], self._table, one, other).removeprefix(own[path]) for path in names]
         return ((f"outside the project: {_some(reasons)}",) if names else ()), names

@@ -38,8 +38,8 @@ _TEXT = 8 << 20
 """Bytes of the largest text that is read; a million lines take a minute of a CPU, so that more is not worth it."""
 _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
-_OF_DOIT, _CHANGED = "checker:", (1e9, 1e10)
-"""A key of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
+_OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
+"""Keys of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
@@ -296,7 +296,7 @@ def _value(
 
 def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
     """Whether a value is when a file was changed, as doit notes it of what a task needs, by name (dependency.py)."""
-    is_file = _OF_DOIT in siblings and not key.endswith(":")
+    is_file = {*siblings} >= _OF_DOIT and not key.endswith(":")
     return is_file and isinstance(value, Number) and "." in value.text and _CHANGED[0] <= value < _CHANGED[1]
 
 

@@ -49,12 +49,13 @@ def without_names(out: Canonical, path: str, text: str) -> str:
             parts += [text[end:start], numbered(name)]
             end = start + len(name)
     changed = "".join([*parts, text[end:]]) if parts else text
-    out.note_glued([*names])
     if text.lstrip()[:1] == "<" and len(changed) >= LONGEST_LINE and _DASHED.search(changed) is not None:
         changed = "\n".join(
             _DASHED.sub(lambda found: numbered(found[0]), line) if len(line) >= LONGEST_LINE else line
             for line in changed.split("\n")
         )
+    # Those of other versions have the time in them: what is drawn does not show them.
+    out.note_glued([name for name in names if name in glued or name[14] == "4"])
     if names:
         out.note_names([*names])
         out.leave_out(below(path, "names in it", " "), f"names {' '.join(names)}", "identity")

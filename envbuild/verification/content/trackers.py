@@ -25,8 +25,13 @@ Nested = Callable[[Canonical, str, bytes], None]
 OF_COMET = frozenset(("experiment.json", "messages.json"))
 """Members of each archive that Comet makes; the others are files that the program gave it."""
 _MESSAGES, _EXPERIMENT = "messages.json", "experiment.json"
-_OF_MACHINE = re.compile(r"sys\.(?:cpu|ram|load|disk|network|gpu|compute)\..+|process duration")
-"""Metrics that Comet takes of the machine, every so many seconds, and at the end how long the program took."""
+_OF_MACHINE = re.compile(
+    r"sys\.(?:cpu\.percent\.(?:avg|\d+)|load\.avg|compute\.(?:overall|utilized)|gpu\.\d+\.[a-z_.]+"
+    r"|ram\.(?:total|used|available|percent\.used)|disk\.(?:(?:read|write)_bps|root\.(?:percent\.)?used)"
+    r"|network\.(?:send|receive)_bps)|process duration"
+)
+"""Metrics that Comet takes of the machine (comet_ml/system), every so many seconds, and at the end how long the program
+took; others with such a beginning are the program's."""
 _PAIRS = {"metric_msg": ("metric", "metricName", "metricValue"), "parameter_msg": ("param", "paramName", "paramValue")}
 """Messages that have the name of a value next to it: where both are, and their keys."""
 _OUTPUT, _UPLOAD = "standard_output", "file_upload"
@@ -48,6 +53,9 @@ _SETS = ("AddStrings", "RemoveStrings", "DeleteFiles")
 COUNTERS = ("last_put_version",)
 """Files next to a log of operations that hold nothing but the number of the last one."""
 _KNOWN = frozenset(("obj", "version", "at"))
+_COUNT = re.compile(r"\d{1,18}")
+_OF_PROCESS = "hostname"
+"""A field that Neptune has next to those of the machine, whatever the process is called: others are the program's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,17 +218,24 @@ def read_operations(out: Canonical, path: str, data: bytes, nested: Nested) -> i
     last = 0
     for line in _text(data).splitlines():
         entry = parsed(line)
-        if not isinstance(entry, dict) or {*entry} != _KNOWN or not isinstance(entry["version"], Number):
+        if not isinstance(entry, dict) or {*entry} != _KNOWN or not _is_numbered(entry):
             raise UnreadableError("no operation of Neptune")
-        operation, last = entry["obj"], int(entry["version"])
+        operation, last = entry["obj"], int(entry["version"].text)
         place = operation.get("path") if isinstance(operation, dict) else None
         if not isinstance(place, list) or not place or not all(isinstance(part, str) for part in place):
             raise UnreadableError("no operation of Neptune")
         fields.setdefault(tuple(place), []).append(operation)
     out.add(path, "operations of Neptune")
+    own = {place[:2] for place in fields if place[0] == _MONITORED and place[2:] == (_OF_PROCESS,)}
     for place in sorted(fields, key=lambda each: _common(out, path, each)):
-        _field(out, path, place, fields[place], nested)
+        _field(out, path, place, fields[place], nested, of_process=place[:2] in own)
     return last
+
+
+def _is_numbered(entry: dict[str, Any]) -> bool:
+    """Whether an operation has the number and the time that Neptune gives it, which do not count."""
+    version, at = entry["version"], entry["at"]
+    return isinstance(version, Number) and _COUNT.fullmatch(version.text) is not None and isinstance(at, Number)
 
 
 def _common(out: Canonical, path: str, place: tuple[str, ...]) -> str:
@@ -233,11 +248,17 @@ def _common(out: Canonical, path: str, place: tuple[str, ...]) -> str:
 
 
 def _field(
-    out: Canonical, path: str, place: tuple[str, ...], operations: Sequence[dict[str, Any]], nested: Nested
+    out: Canonical,
+    path: str,
+    place: tuple[str, ...],
+    operations: Sequence[dict[str, Any]],
+    nested: Nested,
+    *,
+    of_process: bool,
 ) -> None:
     name = _common(out, path, place)
     where = below(path, name)
-    if place[0] == _MONITORED and len(place) == 3:
+    if of_process and len(place) == 3:
         if _USED.fullmatch(place[2]) and {str(each.get("type")) for each in operations} <= _SERIES:
             out.leave_out(where, json.dumps(operations, default=str), "machine")
             return

@@ -523,7 +523,8 @@ def _of_doit(
     changed: float, *, size: int = 20, digest: str = "0" * 32, checker: str = "MD5Checker", loss: float = 0.5
 ) -> bytes:
     state = [changed, size, digest] if checker == "MD5Checker" else changed
-    return json.dumps({"train": {"_values_:": {"loss": loss}, "checker:": checker, "score.txt": state}}).encode()
+    table = {"_values_:": {"loss": loss}, "checker:": checker, "score.txt": state, "deps:": ["score.txt"]}
+    return json.dumps({"train": table}).encode()
 
 
 @pytest.mark.parametrize("checker", ["MD5Checker", "TimestampChecker"])
@@ -552,9 +553,13 @@ def test_all_else_in_the_state_of_doit_counts(other: bytes) -> None:
 
 
 def test_numbers_like_times_of_change_count_elsewhere() -> None:
-    """Without a checker next to it such a list is data."""
-    one, other = (json.dumps({"score.txt": [first, 3, "0" * 32]}).encode() for first in (1.76e9 + 0.5, 1.77e9 + 0.5))
-    assert not compared(one, other).same
+    """Without a checker and a list of files next to it such a list is data."""
+    for beside in ({}, {"checker:": "MD5Checker"}, {"deps:": ["score.txt"]}):
+        one, other = (
+            json.dumps({**beside, "score.txt": [first, 3, "0" * 32], "profit": first}).encode()
+            for first in (1.76e9 + 0.5, 1.77e9 + 0.5)
+        )
+        assert not compared(one, other).same
 
 
 def _with_text(text: str, name: str = "data") -> bytes:

@@ -130,3 +130,14 @@ def test_names_without_dashes_are_known() -> None:
     assert named is not None
     assert found.glued == (A, B)
     assert named.glued == ()
+
+
+def test_names_in_long_lines_are_to_be_shown_too() -> None:
+    """A digest may be spelt as a UUID is; one with the time in it is not drawn, and not asked for."""
+    digest, timed = "250b64b9-a57a-47e1-ac5b-89540eec00d6", "01a21bbe-a289-7622-aa9e-4d7d3da793f9"
+    found = read(LONG.format(digest, A).encode(), MASKS)
+    of_time = read(LONG.format(timed, B).encode(), MASKS)
+    assert found is not None
+    assert of_time is not None
+    assert {*found.glued} == {digest, A}
+    assert of_time.glued == (B,)

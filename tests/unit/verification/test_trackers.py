@@ -133,6 +133,7 @@ def test_equal_runs_have_equal_content(make: Any) -> None:
             {"metrics": {"sys.loss": 2.5}},
             "messages.json.metric_msg[0].loss in one, messages.json.metric_msg[0].sys.loss",
         ),
+        ({"metrics": {"sys.load.rmse": 2.5}}, "messages.json.metric_msg[0].sys.load.rmse"),
         ({"metrics": {"loss": "2.5"}}, "messages.json.metric_msg[0].loss: 2.5 → a text"),
         ({"metrics": {"loss": 2.5, "acc": 1}}, "messages.json.metric_msg[1].acc in one"),
         ({"lr": 0.2}, "messages.json.parameter_msg[0].lr: 0.1 → 0.2"),
@@ -230,6 +231,23 @@ def test_the_number_of_the_last_operation_goes_with_the_log(tmp_path: Path) -> N
         assert content.parts == parts
 
 
-def test_other_lines_count_by_their_bytes() -> None:
-    """A log with a line of another form is not opened."""
-    assert read(_neptune(0) + b'{"obj": 1}\n', _masks()) is None
+def test_what_a_program_logs_below_monitoring_counts() -> None:
+    """The use of the machine is next to the name of the host, which Neptune notes with it."""
+    one, other = (
+        _neptune(run, more=(_operation("LogFloats", ["monitoring", "drift", "memory"], **_points(run / 4)),))
+        for run in (0, 1)
+    )
+    assert "monitoring/drift/memory: 0.0 → 0.25" in _why(one, other)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"obj": 1}',
+        '{"obj": {"type": "A", "path": ["a"]}, "version": 1e999, "at": 1.0}',
+        '{"obj": {"type": "A", "path": ["a"]}, "version": 7, "at": "0.75"}',
+    ],
+)
+def test_other_lines_count_by_their_bytes(line: str) -> None:
+    """A log with a line of another form is not opened, nor one whose number or time are none."""
+    assert read(_neptune(0) + line.encode() + b"\n", _masks()) is None

@@ -44,7 +44,7 @@ from envbuild.verification.causes import rank_causes
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import Channel, Ran, Verdict, judge, metrics_of
+from envbuild.verification.judge import Channel, Ran, Verdict, agree_in_names, judge, metrics_of
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Masks, Printed
 from envbuild.verification.proofs import PROVEN
@@ -132,6 +132,32 @@ def test_names_that_several_runs_printed_are_data() -> None:
     assert judge([named("a", "b"), named("c", "d"), named("d", "c")], 3).groups == ((0,), (1,), (2,))
     two = {"processes": (process(), process(path="1"))}
     assert judge([named("a", "b", **two), named("b", "a", **two)], 2).outcome == "identical"
+
+
+def test_the_name_that_is_data_in_the_path_of_a_file_counts() -> None:
+    """Of folders that all runs have, which has one file more is a result; of drawn ones there is nothing to compare."""
+    ids, other = (f"{hexadecimal * 8}" for hexadecimal in ("0a1b", "c2d3")), "9e107d9d372bb6826bd81d3542a419d6"
+    first, second = ids
+
+    def found(winner: str, *folders: str, **changes: Any) -> Ran:
+        files = [output(f"m/{each}/w.txt") for each in folders]
+        return ran(*files, output(f"m/{winner}/WINNER"), **changes)
+
+    runs = [found(first, first, second), found(second, first, second)]
+    assert judge([runs[0], runs[0]], 2).outcome == "identical"
+    assert judge(runs, 2).differs == (f"names of files: m/{first}/WINNER, m/{second}/WINNER",)
+    assert not agree_in_names(runs, ())
+    assert judge(runs, 2, ["*/WINNER"]).outcome == "identical"
+    assert judge([found(first, first), found(other, other)], 2).outcome == "identical"
+    outside = [
+        ran(
+            output(),
+            outside=tuple(output(f"/tmp/{each}") for each in (*(f"{name}.txt" for name in (first, second)), best)),
+        )
+        for best in (f"best_{first}.txt", f"best_{second}.txt")
+    ]
+    assert judge(outside, 2).outcome == "different"
+    assert "names of files: /tmp/best_⟨name⟩.txt" in judge(outside, 2).channels[-3].differs[0]
 
 
 def test_lines_of_several_processes_come_in_any_order() -> None:

@@ -1,0 +1,76 @@
+"""Drawn names of files where they are mentioned: which of the files is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.operations.contents import content_of
+from envbuild.record.model import Output
+from envbuild.record.printed import Printed
+from envbuild.record.shared_names import shortened
+from envbuild.verification.content import read
+from envbuild.verification.files import masks_of
+from envbuild.verification.judge import Ran, judge
+from envbuild.verification.references import other_files_named
+from tests.support.records import process, record, sha
+
+NAMES = (
+    ("0f86d081884c4d659a2feaa0c55ad015", "9a3870be274f4c49b3e31a0c6728957f"),
+    ("f50b64b9a57a47e1ac5b89540eec00d6", "1b2d9b6c2f5e4f0c8a7d3e6f5a4b3c2d"),
+)
+"""Of each of two runs: the second one has them in another order."""
+
+
+def _run(at: int, text: bytes, stdout: tuple[str, ...] = (), **changes: Any) -> Ran:
+    """A run that wrote two files under drawn names, one after the other, and a third one with a text."""
+    files = tuple(
+        Output(path=f"ck/{name}.npy", change="created", size=1, sha256=sha(str(number)))
+        for number, name in enumerate(NAMES[at])
+    )
+    best = Output(path="best.json", change="created", size=1, sha256=sha("ab"[at]))
+    known = record(outputs=(*files, best), metrics={}, **changes)
+    content = read(text, masks_of(known))
+    assert content is not None
+    printed = Printed(lines=1, sha256="a", unordered="a", names=tuple(map(shortened, stdout)))
+    written = {each.path: number for number, each in enumerate(files, 1)}
+    return Ran(record=known, stdout=printed, contents={"best.json": content}, written=written)
+
+
+def _text(at: int, which: int) -> bytes:
+    return b'{"best": "ck/%s.npy"}' % NAMES[at][which].encode()
+
+
+@pytest.mark.parametrize(("second", "quoted"), [(0, False), (1, True)])
+def test_another_file_that_is_mentioned_is_quoted(second: int, *, quoted: bool) -> None:
+    """Both runs call a drawn name the best one: that of the first file, or that of the second one."""
+    runs = [_run(0, _text(0, 0)), _run(1, _text(1, second))]
+    assert judge(runs, 2).outcome == "identical"
+    said = "which file best.json names: ck/⟨name⟩.npy (1) → ck/⟨name⟩.npy (2)"
+    assert other_files_named(runs, ()) == (said,) * quoted
+    assert other_files_named(runs, ("best.json",)) == ()
+
+
+def test_what_is_printed_mentions_files_too() -> None:
+    """Lines of several processes come in any order; a stream that is not compared is not looked at."""
+    texts = (b"{}", b"{}")
+    swapped = [_run(at, texts[at], NAMES[at][:: 1 - 2 * at]) for at in (0, 1)]
+    assert other_files_named(swapped, ()) == (
+        "which file standard output names: ck/⟨name⟩.npy (1) → ck/⟨name⟩.npy (2)",
+    )
+    assert other_files_named(swapped, ("stdout",)) == ()
+    two = {"processes": (process(), process(path="1"))}
+    assert other_files_named([_run(at, texts[at], NAMES[at][:: 1 - 2 * at], **two) for at in (0, 1)], ()) == ()
+    fewer = [_run(0, texts[0], NAMES[0][:1]), _run(1, texts[1], ())]
+    assert other_files_named(fewer, ()) == ("which file standard output names: ck/⟨name⟩.npy (1) → (none)",)
+
+
+def test_a_link_mentions_its_target(tmp_path: Path) -> None:
+    """The drawn name is left out of what counts, and kept aside."""
+    (tmp_path / "latest").symlink_to(f"{NAMES[0][0]}.npy")
+    output = Output(path="latest", change="created", size=1, sha256=sha("1"))
+    content = content_of(tmp_path, output, masks_of(record()))
+    assert content is not None
+    assert content.names == (shortened(NAMES[0][0]),)
