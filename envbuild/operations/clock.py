@@ -7,7 +7,6 @@ are as many such runs as luck does not explain (``verification.odds``), with run
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from envbuild.core.fs import read_foreign
+from envbuild.operations.contents import file_of
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.undrawn_names import drawn_by
 from envbuild.record.compare_printed import several_processes
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
-_FILE = 64 << 20
-"""Bytes of the largest file whose places are compared."""
 _FILES = 200
 _OPENED, _PLACE = 256 << 20, 200
 """Characters of the places of files that are kept between experiments, and how many a place counts besides."""
@@ -100,7 +97,7 @@ class _Bench:
         self.streams.append({name: path.read_bytes() if path.is_file() else b"" for name, path in names})
         self.clocks.append(clock or Span(start, start + (ran.record.duration or 0.0), time.monotonic()))
         changed = [each for each in _outputs(ran) if first.get(each.path) != each.sha256]
-        copies = {} if stays else {each.path: _read(found, each) for each in changed[:_FILES]}
+        copies = {} if stays else {each.path: file_of(found, each) for each in changed[:_FILES]}
         self.copies.append({path: data for path, data in copies.items() if data is not None})
 
     def data(self, at: int, output: Output) -> bytes | None:
@@ -109,7 +106,7 @@ class _Bench:
             return self.copies[at][output.path]
         found = self.found[at]
         if found is not None:
-            return _read(found, output)
+            return file_of(found, output)
         same = [e for e in _outputs(self.ran[0]) if (e.path, e.sha256) == (output.path, output.sha256)]
         return self.data(0, same[0]) if same else None
 
@@ -369,13 +366,3 @@ def _metrics(bench: _Bench, at: int) -> Iterator[Place]:
 
 def _outputs(run: Ran) -> tuple[Output, ...]:
     return *run.record.outputs, *run.record.outside
-
-
-def _read(found: Repeated, output: Output) -> bytes | None:
-    folder = found.outside if output.path.startswith("/") else found.files
-    if folder is None or output.size > _FILE:
-        return None
-    file = folder / output.path.lstrip("/")
-    if not file.parent.resolve().is_relative_to(folder.resolve()):
-        return None
-    return os.fsencode(os.readlink(file)) if file.is_symlink() else read_foreign(file, _FILE)  # noqa: PTH115

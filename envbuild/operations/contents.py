@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import Masks
 
 
+_LARGEST = 64 << 20
+"""Bytes of the largest file whose places are compared, or that is searched for names."""
 _HEAD = 4096
 """Bytes from which it is known whether a file is TensorBoard's."""
 
@@ -107,7 +109,7 @@ def renamed_files(a: Record, b: Record) -> dict[str, str]:
     """Return, by B's path, A's path of each file whose name was drawn for its run or holds its time.
 
     As ``verify`` has it: ``runs/20261122-101500_ab12/w.npy`` in one run and ``runs/20261122-101507_9f8e/w.npy`` in the
-    other one. Empty if the names do not match one to one.
+    other one. Where names do not match one to one, those that each run has for one file.
     """
     from envbuild.verification.content.names import common_names
     from envbuild.verification.files import masks_of
@@ -208,3 +210,22 @@ def _as_recorded(record: Record, folder: Path, path: str, content: Content) -> b
 
     known = {output.path: output.sha256 for output in (*record.outputs, *record.outside)}
     return all(known.get(part) == sha256_file(folder / part.lstrip("/")) for part in parts_of({path: content}))
+
+
+def data_of(found: Repeated, what: str | Output) -> bytes | None:
+    """Return what a run wrote to a file or a stream, ``stdout`` or ``stderr``; None if it is gone, or too much."""
+    if not isinstance(what, str):
+        return file_of(found, what)
+    path = found.output.stdout if what == "stdout" else found.output.stderr
+    return path.read_bytes() if path.is_file() and path.stat().st_size <= _LARGEST else None
+
+
+def file_of(found: Repeated, output: Output) -> bytes | None:
+    """Return a file that a run left, or where a link leads; None if it is gone, elsewhere, or too large."""
+    folder = found.outside if output.path.startswith("/") else found.files
+    if folder is None or output.size > _LARGEST:
+        return None
+    file = folder / output.path.lstrip("/")
+    if not file.parent.resolve().is_relative_to(folder.resolve()):
+        return None
+    return os.fsencode(os.readlink(file)) if file.is_symlink() else read_foreign(file, _LARGEST)  # noqa: PTH115

@@ -188,9 +188,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             undecided = _undecided(session, verdict, options, doubts, decided)
             undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
             if verdict.renamed:
-                from envbuild.verification.references import other_files_named
-
-                undecided = (*undecided, *other_files_named(session.runs, options.ignore))
+                undecided = (*undecided, *_files_named(session, options))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
@@ -259,6 +257,7 @@ def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
         def each(found: Repeated) -> None:
             session.done[found.number], session.ran[found.number] = found, ran_of(found, session.plan.request.project)
             session.open_files()
+            session.note_mentioned(found)
             advance(1)
             record = found.record
             events.report(
@@ -306,6 +305,14 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
         kept=tuple(kept),
         nodes=nodes,
     )
+
+
+def _files_named(session: Session, options: VerifyOptions) -> tuple[str, ...]:
+    """Quote where runs mention other ones of their files that have other names in each run."""
+    from envbuild.verification.references import dated_files_named, other_files_named
+
+    drawn = other_files_named(session.runs, options.ignore)
+    return tuple(dict.fromkeys((*drawn, *dated_files_named(session.runs, options.ignore, session.mentioned))))
 
 
 def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:

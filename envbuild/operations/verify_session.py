@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -46,6 +46,7 @@ class Session:
     done: dict[int, Repeated] = field(default_factory=dict)
     ran: dict[int, Ran] = field(default_factory=dict)
     _names: GivenNames | None = None
+    _mentioned: dict[int, Mapping[str, Sequence[bytes]]] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[Ran]:
@@ -91,6 +92,18 @@ class Session:
                 self._open_as_others((at, output.path) for at, output in files if output is not None)
         for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):
             self.ran[number] = changed
+
+    def note_mentioned(self, found: Repeated) -> None:
+        """Note which of its files whose names hold the time a run mentions, while all of them are still there."""
+        from envbuild.operations.contents import data_of
+        from envbuild.verification.references import dated_names_in
+
+        self._mentioned[found.number] = dated_names_in(found.record, partial(data_of, found))
+
+    @property
+    def mentioned(self) -> list[Mapping[str, Sequence[bytes]]]:
+        """What was noted of them, in the order of ``runs``."""
+        return [self._mentioned.get(number, {}) for number in sorted(self.ran)]
 
     def _open_as_others(self, wanted: Iterable[tuple[int, str]]) -> None:
         """Give files that were not opened, or whose copy is gone, the content of one of the same bytes."""

@@ -1,26 +1,36 @@
-"""Drawn names of files where they are mentioned: which of the files is meant is a result.
+"""Names of files that were drawn, or hold the time, where they are mentioned: which of the files is meant is a result.
 
-Files whose names were drawn are compared under common names, and texts that mention them without these names. Where
-one run's list of checkpoints has its best one third and another run's first, nothing else shows it. Whether that is a
-result or luck, such as the order in which drawn names are sorted, is not known: it is quoted.
+Such files are compared under common names, and texts that mention them without these names. Where one run's list of
+checkpoints has its best one third and another run's first, nothing else shows it. Whether that is a result or luck,
+such as the order in which drawn names are sorted, is not known: it is quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.shared_names import shortened
-from envbuild.verification.content.names import drawn_names
+from envbuild.verification.content.names import drawn_names, masked_path
+from envbuild.verification.files import masks_of
 from envbuild.verification.judge import file_table, outside_table
 
 if TYPE_CHECKING:
+    from envbuild.record.model import Output, Record
+    from envbuild.record.printed import Printed
     from envbuild.verification.files import FileTable
     from envbuild.verification.judge import Ran
+    from envbuild.verification.printed import Masks
 
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}
+_DATED = "⟨date⟩"
+_MOST, _READ = 10_000, 64 << 20
+"""Files of a run, and names in one of them, that are looked at; bytes of all that are read."""
 _Names = tuple[list[Sequence[str]], bool]
 """The drawn names of a place in each run, shortened, and whether their order counts."""
 
@@ -43,6 +53,76 @@ def other_files_named(runs: Sequence[Ran], ignore: Sequence[str]) -> tuple[str, 
     )
 
 
+def dated_names_in(record: Record, data: Callable[[str | Output], bytes | None]) -> dict[str, tuple[bytes, ...]]:
+    """Return which of a run's files and folders whose names hold the time it mentions, by file or stream.
+
+    Nothing is read where it has one alone: that is the one that is meant.
+
+    Args:
+        record: of the run.
+        data: returns what it wrote to a file or to a stream, ``stdout`` or ``stderr``; None if that is not known.
+    """
+    masks = masks_of(record)
+    outputs = (*record.outputs, *record.outside)
+    names = {name for each in outputs[:_MOST] for name in _dated_parts(each.path, masks)}
+    if len(names) < 2:
+        return {}
+    longest_first = b"|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(b"(?<![0-9A-Za-z])(?:" + longest_first + rb")(?![0-9A-Za-z]|\.\d)")
+    found: dict[str, tuple[bytes, ...]] = {}
+    left = _READ
+    written: list[str | Output] = [*_STREAMS, *outputs]
+    for what in written:
+        place, size = (what, 0) if isinstance(what, str) else (what.path, what.size)
+        text = data(what) if size <= left else None
+        if text is not None:
+            left -= len(text)
+            found[place] = tuple(pattern.findall(text)[:_MOST])
+    return found
+
+
+def dated_files_named(
+    runs: Sequence[Ran], ignore: Sequence[str], mentioned: Sequence[Mapping[str, Sequence[bytes]]]
+) -> tuple[str, ...]:
+    """Return the same for files whose names hold the time; ``mentioned``: of each run, as ``dated_names_in`` has it."""
+    tables = file_table(runs, ignore), outside_table(runs, ignore)
+    known = [_dated(run, tables) for run in runs]
+    places = [(place, [kind] * len(runs), ordered) for kind, place, ordered in _streams(runs, ignore)]
+    for table in tables:
+        for name, at in table.in_other_bytes():
+            outputs = [table.output(runs[each], name) for each in at]
+            places.append((name, [each.path for each in outputs if each is not None], True))
+    found = []
+    for place, paths, ordered in places:
+        names = [each.get(path) for each, path in zip(mentioned, paths, strict=False)]
+        read = [each for each in names if each is not None]
+        if len(read) == len(runs):
+            meant = [[table[name] for name in each if name in table] for each, table in zip(read, known, strict=True)]
+            found.append(_phrase(place, meant, ordered=ordered))
+    return tuple(filter(None, found))
+
+
+def _dated(run: Ran, tables: Sequence[FileTable]) -> dict[bytes, str]:
+    """Return, for each name of a file or folder that holds the time, the common name of the first file that has it."""
+    masks = masks_of(run.record)
+    found: dict[bytes, str] = {}
+    for table in tables:
+        for common in sorted(table.of(run)):
+            output = table.output(run, common)
+            for name in _dated_parts(output.path, masks) if output is not None and output.path != common else ():
+                found.setdefault(name, common)
+    return found
+
+
+def _dated_parts(path: str, masks: Masks) -> Iterator[bytes]:
+    """Yield what of a path holds the time: names of folders or of the file, or two in a row, as Hydra has them."""
+    parts = path.split("/")
+    for part in (*parts, *map("/".join, pairwise(parts))):
+        masked = masked_path(part, masks)
+        if _DATED in masked and "/" not in masked:
+            yield os.fsencode(part)
+
+
 def _meanings(run: Ran, tables: Sequence[FileTable]) -> dict[str, str]:
     """Return, for each drawn name in the paths of a run's files, shortened, the common name of the first of these."""
     found: dict[str, str] = {}
@@ -54,12 +134,21 @@ def _meanings(run: Ran, tables: Sequence[FileTable]) -> dict[str, str]:
     return found
 
 
-def _in_streams(runs: Sequence[Ran], ignore: Sequence[str]) -> Iterator[tuple[str, _Names]]:
+def _streams(runs: Sequence[Ran], ignore: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield the streams that are compared, as options and as messages name them, and whether their order counts."""
     several = several_processes(*(each.record for each in runs))
     for kind, place in _STREAMS.items():
         if not any(fnmatchcase(kind, pattern) for pattern in ignore):
-            printed = [run.stdout if kind == "stdout" else run.stderr for run in runs]
-            yield place, ([each.names for each in printed], not several and not any(each.threads for each in printed))
+            yield kind, place, not several and not any(_printed(run, kind).threads for run in runs)
+
+
+def _printed(run: Ran, kind: str) -> Printed:
+    return run.stdout if kind == "stdout" else run.stderr
+
+
+def _in_streams(runs: Sequence[Ran], ignore: Sequence[str]) -> Iterator[tuple[str, _Names]]:
+    for kind, place, ordered in _streams(runs, ignore):
+        yield place, ([_printed(run, kind).names for run in runs], ordered)
 
 
 def _in_files(runs: Sequence[Ran], tables: Sequence[FileTable]) -> Iterator[tuple[str, _Names]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from envbuild.record.shared_names import shortened
 from envbuild.verification.content import read
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import Ran, judge
-from envbuild.verification.references import other_files_named
+from envbuild.verification.references import dated_files_named, dated_names_in, other_files_named
 from tests.support.records import process, record, sha
 
 NAMES = (
@@ -74,3 +75,56 @@ def test_a_link_mentions_its_target(tmp_path: Path) -> None:
     content = content_of(tmp_path, output, masks_of(record()))
     assert content is not None
     assert content.names == (shortened(NAMES[0][0]),)
+
+
+def _written(best: Output, text: bytes) -> Callable[[str | Output], bytes | None]:
+    return lambda what: text if what in ("stdout", best) else None
+
+
+def _dated_runs(
+    which: tuple[int, int], folders: tuple[str, str], shifted: tuple[str, str]
+) -> tuple[list[Ran], list[dict[str, tuple[bytes, ...]]]]:
+    """Two runs that wrote two files each in folders that hold the time, and a third file that names one of them."""
+    runs, mentioned = [], []
+    for names, at, digest in zip((folders, shifted), which, "ab", strict=True):
+        text = b'{"best": "%s"}' % names[at].encode()
+        files = [
+            Output(path=f"{name}/w.npy", change="created", size=1, sha256=sha(str(number)))
+            for number, name in enumerate(names)
+        ]
+        best = Output(path="best.json", change="created", size=len(text), sha256=sha(digest))
+        known = record(outputs=(*files, best), metrics={}, start="2026-11-21T10:15:00+00:00")
+        content = read(text, masks_of(known))
+        assert content is not None
+        mentioned.append(dated_names_in(known, _written(best, text)))
+        printed = Printed(lines=1, sha256="a", unordered="a")
+        runs.append(Ran(record=known, stdout=printed, contents={"best.json": content}))
+    return runs, mentioned
+
+
+@pytest.mark.parametrize(
+    ("folders", "shifted"),
+    [
+        (("r/20261121-101500", "r/20261121-101502"), ("r/20261121-101502", "r/20261121-101504")),
+        (("o/2026-11-21/10-15-00", "o/2026-11-21/10-15-02"), ("o/2026-11-21/10-15-02", "o/2026-11-21/10-15-04")),
+    ],
+)
+@pytest.mark.parametrize(("second", "quoted"), [(0, False), (1, True)])
+def test_another_file_with_a_time_in_its_name(
+    folders: tuple[str, str], shifted: tuple[str, str], second: int, *, quoted: bool
+) -> None:
+    """The best one is the first folder in one run and the second one in the other: what they hold is equal."""
+    runs, mentioned = _dated_runs((0, second), folders, shifted)
+    assert judge(runs, 2).outcome == "identical"
+    found = dated_files_named(runs, (), mentioned)
+    names = f"{folders[0][0]}/⟨date⟩/w.npy (1) → {folders[0][0]}/⟨date⟩/w.npy (2)"
+    assert found == (f"which file standard output names: {names}", f"which file best.json names: {names}") * quoted
+    assert dated_files_named(runs, ("stdout", "best.json"), mentioned) == ()
+    assert dated_files_named(runs, (), [mentioned[0], {}]) == ()
+
+
+def test_one_folder_with_a_time_is_the_one_that_is_meant() -> None:
+    """Where a run has no other one nothing is read."""
+    file = Output(path="r/20261121-101500/w.npy", change="created", size=1, sha256=sha("0"))
+    known = record(outputs=(file,), start="2026-11-21T10:15:00+00:00")
+    assert dated_names_in(known, lambda what: pytest.fail("read")) == {}
