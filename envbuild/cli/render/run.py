@@ -83,16 +83,23 @@ def missing_module(record: Record, project: Path) -> str:
 
 
 def missing_file(record: Record, command: Sequence[str], project: Path) -> str:
-    """Return where to start a program that did not find a file which is next to it; empty if it failed otherwise."""
-    names = [each.missing_file for each in record.processes if isinstance(each.missing_file, str)]
-    script = Path(command[0]) if command else Path()
-    if not record.exit_code or not names or not script.parent.name or (project / names[0]).exists():
-        return ""
-    if not (project / script.parent / names[0]).exists():
-        return ""
-    from envbuild.cli.render.modules import started_there
+    """Return what to do about a file, or a program, that a failed program did not find; empty if nothing is known.
 
-    return f"no {names[0]} in the folder where the program was started: {started_there(command)}"
+    That is a file next to the script, where it was started elsewhere, or a program of a known package.
+    """
+    names = [each.missing_file for each in record.processes if isinstance(each.missing_file, str)]
+    if not record.exit_code or not names or (project / names[0]).exists():
+        return ""
+    script = Path(command[0]) if command else Path()
+    if script.parent.name and (project / script.parent / names[0]).exists():
+        from envbuild.cli.render.modules import started_there
+
+        return f"no {names[0]} in the folder where the program was started: {started_there(command)}"
+    from envbuild.spec.programs import PACKAGES
+
+    if not (package := PACKAGES.get(names[0], "")):
+        return ""
+    return f"no program {names[0]} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
 
 
 _PARTS = {

@@ -192,3 +192,13 @@ def test_a_file_next_to_the_script(
     assert text == (
         f"no {missing} in the folder where the program was started: it is next to the script: {where}" if where else ""
     )
+
+
+@pytest.mark.parametrize(("name", "package"), [("xdg-open", "xdg-utils"), ("dot", "graphviz"), ("unheard-of", "")])
+def test_a_program_that_is_missing(name: str, package: str, tmp_path: Path) -> None:
+    """A program that is started has Debian's package, where that is known."""
+    failed = record(processes=(ProcessRecord(missing_file=name),), exit_code=1)
+    text = f"no program {name} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
+    assert missing_file(failed, ("train.py",), tmp_path) == (text if package else "")
+    (tmp_path / name).touch()
+    assert missing_file(failed, ("train.py",), tmp_path) == ""
