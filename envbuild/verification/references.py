@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}
 _DATED = "⟨date⟩"
+_DIGITS = 6
+"""Of the shortest time in a name, a time of day: ``05h16m03``."""
 _MOST, _READ = 10_000, 64 << 20
 """Files of a run, and names in one of them, that are looked at; bytes of all that are read."""
 _Names = tuple[list[Sequence[str]], bool]
@@ -118,6 +120,8 @@ def _dated_parts(path: str, masks: Masks) -> Iterator[bytes]:
     """Yield what of a path holds the time: names of folders or of the file, or two in a row, as Hydra has them."""
     parts = path.split("/")
     for part in (*parts, *map("/".join, pairwise(parts))):
+        if sum(map(str.isdecimal, part)) < _DIGITS:
+            continue
         masked = masked_path(part, masks)
         if _DATED in masked and "/" not in masked:
             yield os.fsencode(part)
