@@ -226,6 +226,6 @@ def file_of(found: Repeated, output: Output) -> bytes | None:
     if folder is None or output.size > _LARGEST:
         return None
     file = folder / output.path.lstrip("/")
-    if not file.parent.resolve().is_relative_to(folder.resolve()):
+    if not _is_below(file, folder):
         return None
     return os.fsencode(os.readlink(file)) if file.is_symlink() else read_foreign(file, _LARGEST)  # noqa: PTH115

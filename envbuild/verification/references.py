@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from envbuild.record.compare_printed import several_processes
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}
 _DATED = "⟨date⟩"
+_DIGIT = re.compile(rb"\d")
 _DIGITS = 6
 """Of the shortest time in a name, a time of day: ``05h16m03``."""
 _MOST, _READ = 10_000, 64 << 20
@@ -69,8 +70,7 @@ def dated_names_in(record: Record, data: Callable[[str | Output], bytes | None])
     names = {name for each in outputs[:_MOST] for name in _dated_parts(each.path, masks)}
     if len(names) < 2:
         return {}
-    longest_first = b"|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    pattern = re.compile(b"(?<![0-9A-Za-z])(?:" + longest_first + rb")(?![0-9A-Za-z]|\.\d)")
+    pattern = re.compile(b"(?<![0-9A-Za-z])" + _any_of(sorted(names)) + rb"(?![0-9A-Za-z]|\.\d)")
     found: dict[str, tuple[bytes, ...]] = {}
     left = _READ
     written: list[str | Output] = [*_STREAMS, *outputs]
@@ -79,8 +79,42 @@ def dated_names_in(record: Record, data: Callable[[str | Output], bytes | None])
         text = data(what) if size <= left else None
         if text is not None:
             left -= len(text)
-            found[place] = tuple(pattern.findall(text)[:_MOST])
+            found[place] = tuple(_mentioned(text, pattern, names)[:_MOST])
     return found
+
+
+def _any_of(names: Sequence[bytes], at: int = 0) -> bytes:
+    """Return a pattern of names, in their order, that takes the longest one and tries few at each place of a text.
+
+    Args:
+        names: all begin with the same letters.
+        at: how many of these letters are left out.
+    """
+    first, last = names[0], names[-1]
+    same = at + len(os.path.commonprefix([first[at:], last[at:]]))  # noqa: RUF071 - letters are meant
+    if len(names) == 1:
+        return re.escape(first[at:])
+    longer = names[1:] if len(first) == same else names
+    below = b"|".join(_any_of([*each], same) for _, each in groupby(longer, lambda name: name[same]))
+    return re.escape(first[at:same]) + b"(?:" + below + (b")?" if longer is not names else b")")
+
+
+def _mentioned(text: bytes, pattern: re.Pattern[bytes], names: Container[bytes]) -> list[bytes]:
+    """Return the names in a text, but for times at the beginning of lines if others of their form are no names."""
+    found = [*pattern.finditer(text)]
+    heads = {each.start(): each[0] for each in found if _at_beginning(text, each.start())}
+    times: set[bytes] = set()
+    for form in {_DIGIT.sub(b"0", head) for head in heads.values()}:
+        alike = re.compile(rb"(?m)^[ \t\[(]{0,4}(" + re.escape(form).replace(b"0", rb"\d") + rb")(?![0-9A-Za-z/])")
+        if any(each[1] not in names for each in alike.finditer(text)):
+            times.add(form)
+    return [each[0] for each in found if each.start() not in heads or _DIGIT.sub(b"0", each[0]) not in times]
+
+
+def _at_beginning(text: bytes, at: int) -> bool:
+    """Whether only a bracket or spaces are before a place of a text in its line."""
+    before = text[max(at - 5, 0) : at].rpartition(b"\n")
+    return (bool(before[1]) or at < 5) and not before[2].strip(b" \t[(")
 
 
 def dated_files_named(

@@ -128,3 +128,36 @@ def test_one_folder_with_a_time_is_the_one_that_is_meant() -> None:
     file = Output(path="r/20261121-101500/w.npy", change="created", size=1, sha256=sha("0"))
     known = record(outputs=(file,), start="2026-11-21T10:15:00+00:00")
     assert dated_names_in(known, lambda what: pytest.fail("read")) == {}
+
+
+_TWO = ("r/20261121-101500", "r/20261121-101502")
+
+
+def _names_in(text: bytes, folders: tuple[str, ...] = _TWO) -> tuple[bytes, ...]:
+    files = tuple(Output(path=f"{each}/w.npy", change="created", size=1, sha256=sha("0")) for each in folders)
+    known = record(outputs=files, start="2026-11-21T10:15:00+00:00")
+    return dated_names_in(known, lambda what: text if what == "stdout" else b"")["stdout"]
+
+
+@pytest.mark.parametrize("bracket", [b"", b"["])
+def test_times_of_lines_in_the_form_of_a_folder_mention_none(bracket: bytes) -> None:
+    """Which line was printed in the second in which a folder was made is luck; what is behind the time counts."""
+    heads = (b"20261121-101500", b"20261121-101501", b"20261121-101502")
+    lines = b"\n".join(bracket + each + b" epoch" for each in heads)
+    assert _names_in(lines) == ()
+    assert _names_in(lines + b"\n" + bracket + b"20261121-101501 best 20261121-101502") == (heads[2],)
+
+
+def test_names_at_the_beginning_of_lines_are_mentions() -> None:
+    """A list of folders has no other times of their form."""
+    assert _names_in(b"20261121-101502 0.5\n20261121-101500 0.4") == (b"20261121-101502", b"20261121-101500")
+    listed = b"20261121-101502/w.npy\n20261121-101501 epoch"
+    assert _names_in(b"r/20261121-101502\n" + listed)[:1] == (b"20261121-101502",)
+
+
+def test_the_longest_name_is_the_one_that_is_mentioned() -> None:
+    """Names that begin with other ones, in any order."""
+    folders = ("20261121-101500", "20261121-101500-b", "20261121-101500-bc", "x.20261121-101502")
+    for name in folders:
+        assert _names_in(b"best %s." % name.encode(), folders) == (name.encode(),)
+    assert _names_in(b"best 20261121-101500-bd", folders) == (b"20261121-101500",)
