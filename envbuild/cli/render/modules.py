@@ -33,7 +33,9 @@ def folder_of_module(project: Path, module: str) -> str | None:
     for count, (folder, folders, files) in enumerate(os.walk(project)):
         relative = os.path.relpath(folder, project)
         depth = 0 if relative == "." else relative.count(os.sep) + 1
-        if count > _MOST or "pyvenv.cfg" in files:
+        if count > _MOST:
+            break
+        if "pyvenv.cfg" in files:
             folders.clear()
             continue
         package = Path(folder, module)
