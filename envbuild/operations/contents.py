@@ -213,11 +213,16 @@ def _as_recorded(record: Record, folder: Path, path: str, content: Content) -> b
 
 
 def data_of(found: Repeated, what: str | Output) -> bytes | None:
-    """Return what a run wrote to a file or a stream, ``stdout`` or ``stderr``; None if it is gone, or too much."""
+    """Return what a run wrote to a file or a stream, ``stdout`` or ``stderr``.
+
+    None if a file is gone, or either is larger than 64 MiB; a stream to which nothing was written is empty.
+    """
     if not isinstance(what, str):
         return file_of(found, what)
     path = found.output.stdout if what == "stdout" else found.output.stderr
-    return path.read_bytes() if path.is_file() and path.stat().st_size <= _LARGEST else None
+    if not path.is_file():
+        return b""
+    return path.read_bytes() if path.stat().st_size <= _LARGEST else None
 
 
 def file_of(found: Repeated, output: Output) -> bytes | None:

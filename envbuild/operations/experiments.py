@@ -319,7 +319,14 @@ def _needed(fix: _Fixed, fixed: Sequence[str]) -> tuple[str, ...]:
 
 
 def _explain(fix: _Fixed, kept: Sequence[str], of: Sequence[str], *, changed: bool) -> tuple[str, ...]:
-    """Return which of some suspects are needed beside those that are ``kept``; ``changed``: more are kept than were."""
+    """Return which of some suspects are needed in addition to those that are ``kept``.
+
+    Args:
+        fix: makes the pairs of runs.
+        kept: are fixed in each of them.
+        of: those to choose from.
+        changed: more are kept than when this was last tried.
+    """
     if changed and fix.makes_equal(kept):
         return ()
     if len(of) == 1:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.shared_names import shortened
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from envbuild.verification.judge import Ran
     from envbuild.verification.printed import Masks
 
+_Name = TypeVar("_Name", str, bytes)
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}
 _DATED = "⟨date⟩"
 _DIGIT = re.compile(rb"\d")
@@ -48,7 +50,7 @@ def other_files_named(runs: Sequence[Ran], ignore: Sequence[str]) -> tuple[str, 
     tables = file_table(runs, ignore), outside_table(runs, ignore)
     if not any(table.renamed for table in tables):
         return ()
-    known = [_meanings(run, tables) for run in runs]
+    known = [_meanings(run, tables, _drawn_parts) for run in runs]
     return tuple(
         phrase
         for place, (names, ordered) in (*_in_streams(runs, ignore), *_in_files(runs, tables))
@@ -122,7 +124,9 @@ def dated_files_named(
 ) -> tuple[str, ...]:
     """Return the same for files whose names hold the time; ``mentioned``: of each run, as ``dated_names_in`` has it."""
     tables = file_table(runs, ignore), outside_table(runs, ignore)
-    known = [_dated(run, tables) for run in runs]
+    known = [_meanings(run, tables, partial(_dated_parts, masks=masks_of(run.record))) for run in runs]
+    if not all(mentioned):
+        return ()  # a run has one such file alone, or none: that is the one that is meant
     places = [(place, [kind] * len(runs), ordered) for kind, place, ordered in _streams(runs, ignore)]
     for table in tables:
         for name, at in table.in_other_bytes():
@@ -135,19 +139,9 @@ def dated_files_named(
         if len(read) == len(runs):
             meant = [[table[name] for name in each if name in table] for each, table in zip(read, known, strict=True)]
             found.append(_phrase(place, meant, ordered=ordered))
+        elif len(paths) == len(runs):
+            found.append(f"which files {place} names: not looked at")
     return tuple(filter(None, found))
-
-
-def _dated(run: Ran, tables: Sequence[FileTable]) -> dict[bytes, str]:
-    """Return, for each name of a file or folder that holds the time, the common name of the first file that has it."""
-    masks = masks_of(run.record)
-    found: dict[bytes, str] = {}
-    for table in tables:
-        for common in sorted(table.of(run)):
-            output = table.output(run, common)
-            for name in _dated_parts(output.path, masks) if output is not None and output.path != common else ():
-                found.setdefault(name, common)
-    return found
 
 
 def _dated_parts(path: str, masks: Masks) -> Iterator[bytes]:
@@ -161,15 +155,23 @@ def _dated_parts(path: str, masks: Masks) -> Iterator[bytes]:
             yield os.fsencode(part)
 
 
-def _meanings(run: Ran, tables: Sequence[FileTable]) -> dict[str, str]:
-    """Return, for each drawn name in the paths of a run's files, shortened, the common name of the first of these."""
-    found: dict[str, str] = {}
+def _meanings(run: Ran, tables: Sequence[FileTable], names_of: Callable[[str], Iterable[_Name]]) -> dict[_Name, str]:
+    """Return, for each name in the paths of a run's files, the common name of the first of these.
+
+    Args:
+        names_of: returns the names in a path that are other ones in each run.
+    """
+    found: dict[_Name, str] = {}
     for table in tables:
         for common in sorted(table.of(run)):
             output = table.output(run, common)
-            for name in drawn_names([output.path]) if output is not None and output.path != common else ():
-                found.setdefault(shortened(name), common)
+            for name in names_of(output.path) if output is not None and output.path != common else ():
+                found.setdefault(name, common)
     return found
+
+
+def _drawn_parts(path: str) -> Iterator[str]:
+    return map(shortened, drawn_names([path]))
 
 
 def _streams(runs: Sequence[Ran], ignore: Sequence[str]) -> Iterator[tuple[str, str, bool]]:

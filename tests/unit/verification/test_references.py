@@ -78,7 +78,7 @@ def test_a_link_mentions_its_target(tmp_path: Path) -> None:
 
 
 def _written(best: Output, text: bytes) -> Callable[[str | Output], bytes | None]:
-    return lambda what: text if what in ("stdout", best) else None
+    return lambda what: text if what in ("stdout", best) else b"" if what == "stderr" else None
 
 
 def _dated_runs(
@@ -120,6 +120,8 @@ def test_another_file_with_a_time_in_its_name(
     names = f"{folders[0][0]}/⟨date⟩/w.npy (1) → {folders[0][0]}/⟨date⟩/w.npy (2)"
     assert found == (f"which file standard output names: {names}", f"which file best.json names: {names}") * quoted
     assert dated_files_named(runs, ("stdout", "best.json"), mentioned) == ()
+    large = [{place: names for place, names in each.items() if place != "best.json"} for each in mentioned]
+    assert dated_files_named(runs, ("std*",), large) == ("which files best.json names: not looked at",)
     assert dated_files_named(runs, (), [mentioned[0], {}]) == ()
 
 
