@@ -301,6 +301,58 @@ def test_limits_that_cannot_be_had_are_refused(theirs: Project) -> None:
     assert "systemd-run --user --scope -p Delegate=yes" in done.err
 
 
+IN_GROUP = """\
+import sys
+from envbuild.engine.local.limits import Group
+own = Group.doors
+Group.doors = lambda group: [*own(group), {folder!r} + "/run/cgroup.procs"]
+open({folder!r} + "/caller/cgroup.procs", "w").write("0")
+from envbuild.cli import entry
+sys.argv = ["envbuild", *sys.argv[4:]]  # without: python -m envbuild
+entry()
+"""
+
+
+@pytest.fixture(name="delegating")
+def _delegating(tmp_path: Path) -> Iterator[Path]:
+    """A group of version 2 with two in it, mounted as systemd mounts it: a namespace of groups is then a border."""
+
+    def mounted() -> tuple[str, list[str]]:
+        lines = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        return next((place, options.split(",")) for _, place, kind, options, *_ in lines if kind == "cgroup2")
+
+    place, options = mounted()
+    remount = ["mount", "--options-mode", "ignore", "-o"]
+    subprocess.run([*remount, "remount,nsdelegate", place], check=True)
+    group = Path(place) / f"test-{os.getpid()}-{tmp_path.name}"
+    for folder in (group, group / "caller", group / "run"):
+        folder.mkdir()
+    try:
+        assert "nsdelegate" in mounted()[1]
+        yield group
+    finally:
+        for folder in (group / "caller", group / "run", group):
+            folder.rmdir()
+        if "nsdelegate" not in options:
+            subprocess.run([*remount, "remount", place], check=True)
+
+
+@needs_root
+def test_control_groups_as_systemd_has_them(made: Project, tmp_path: Path, delegating: Path) -> None:
+    """A run enters its group, and sees nothing of the groups above, where namespaces of groups are borders.
+
+    systemd starts each session in a group of its own: no envbuild is in the topmost one, as it is on machines of CI.
+    """
+    project = made.copy(tmp_path)
+    project.must("build", ENVBUILD_ENGINE="local")
+    project.write("t.py", "import sys\nprint(open('/proc/self/cgroup').read())\nsys.stdin.read()\n")
+    driver = IN_GROUP.format(folder=str(delegating))
+    done = project("run", "t.py", prefix=(sys.executable, "-c", driver), ENVBUILD_ENGINE="local")
+    assert done.code == 0, done.err
+    assert "0::/" in done.out.split()
+    assert {line.rpartition(":")[2] for line in done.out.split()} == {"/"}
+
+
 @needs_root
 def test_where_namespaces_are_forbidden(theirs: Project) -> None:
     """The reason and the administrator's line come before anything is fetched or built."""

@@ -187,7 +187,7 @@ def _separate(request: dict[str, Any]) -> None:
         _user_namespace(f"{user} {user} 1", f"{group} {group} 1")
     elif emulated:
         _same_user_namespace()
-    flags = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWCGROUP | (0 if request["network"] else _NEWNET)
+    flags = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | (0 if request["network"] else _NEWNET)
     _call("make namespaces", _LIBC.unshare, flags)
 
 
@@ -675,8 +675,7 @@ class _Init:
         try:
             os.setsid()
             sys.meta_path.clear()  # no file of the image becomes a module here
-            for group in groups:
-                os.write(group, b"0")  # this process
+            _enter_groups(groups)
             _take_terminal(gate)
             if request["cpus"]:
                 os.sched_setaffinity(0, request["cpus"])
@@ -702,6 +701,21 @@ class _Init:
             os.write(fault, dumps([what, error.errno or 0]).encode())
         finally:
             os._exit(127)
+
+
+def _enter_groups(groups: list[int]) -> None:
+    """Move this process into its control groups, of which it then sees nothing above.
+
+    The namespace comes last: where the groups are mounted with ``nsdelegate``, as systemd has them, the kernel lets
+    nobody enter a group outside his own namespace, and answers ENOENT (Linux, kernel/cgroup/cgroup.c,
+    cgroup_procs_write_permission).
+    """
+    try:
+        for group in groups:
+            os.write(group, b"0")  # this process
+    except OSError as error:
+        raise _RefusedError("enter the run's control group", error.errno or 0) from None
+    _call("make namespaces", _LIBC.unshare, _NEWCGROUP)
 
 
 def _take_terminal(gate: Any) -> None:
