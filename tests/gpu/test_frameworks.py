@@ -55,7 +55,7 @@ print(json.dumps([digest(torch.zeros(97, device=device).index_add(0, index, valu
 TF32 = """
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = not on
 left, right = torch.randn(512, 512, device=device), torch.randn(512, 512, device=device)
-images, weights = torch.randn(8, 16, 32, 32, device=device), torch.randn(16, 16, 3, 3, device=device)
+images, weights = torch.randn(32, 64, 56, 56, device=device), torch.randn(128, 64, 3, 3, device=device)
 print(json.dumps([digest(left @ right), digest(torch.nn.functional.conv2d(images, weights))]))
 """
 JAX = """
@@ -97,14 +97,17 @@ def test_torch(facts: dict[str, Any], figure: Figure, name: str) -> None:
 
 
 def test_torch_tf32(facts: dict[str, Any], figure: Figure) -> None:
-    """TF32 changes the bits of products and convolutions on GPUs that have it; without it they repeat."""
+    """TF32 changes the bits of products on GPUs that have it; without it products and convolutions repeat.
+
+    Whether cuDNN takes TF32 for a convolution, where it may, is its own choice: on an H100 a small one did not.
+    """
     need("torch")
     off, on, again = (execute(HEAD + TF32, mode, DEVICE) for mode in ("off", "on", "on"))
     changed = [name for name, one, other in zip(("matmul", "convolution"), off, on, strict=True) if one != other]
     figure("TF32 changes", ", ".join(changed) or "nothing")
     assert on == again
     if DEVICE == "cuda" and all(float(device["compute-capability"]) >= 8 for device in facts["devices"]):
-        assert changed == ["matmul", "convolution"]
+        assert "matmul" in changed
 
 
 def test_jax(facts: dict[str, Any], figure: Figure) -> None:

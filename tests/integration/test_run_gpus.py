@@ -175,6 +175,7 @@ def test_a_locked_gpu_is_handed_over_by_cdi(newer: Project, on: Project) -> None
     record = newest(newer)
     assert (record["gpus"], record["verified"], record["options"]["gpus"]) == ("1", "yes", "")
     assert [gpu["uuid"] for gpu in record["verdict"]["gpu"]["devices"]] == [gpu_uuid(0x100)]
+    assert record["outside"] == [], "what was handed over is nothing that the program left"
     assert f"gpus      1  NVIDIA H100 80GB HBM3 {gpu_uuid(0x100)}\n" in newer.must("show", record["id"]).out
 
 

@@ -2,7 +2,7 @@
 
 A description (``/etc/cdi``, ``/var/run/cdi``) names device nodes, files to mount, variables, and hooks; what the hooks
 of NVIDIA's toolkit would do — links and the loader's cache — is done here. Without a description the driver's libraries
-are looked up in the loader's cache and the device nodes in ``/dev``, as Apptainer's ``--nv`` and enroot do.
+are looked up where the loader finds them and the device nodes in ``/dev``, as Apptainer's ``--nv`` and enroot do.
 
 Sources: the CDI specification (see ``envbuild/engine/cdi.py``); nvidia-container-toolkit, cmd/nvidia-cdi-hook and
 pkg/nvcdi; Apptainer, etc/nvliblist.conf; enroot, conf/hooks/98-nvidia.sh.
@@ -10,6 +10,7 @@ pkg/nvcdi; Apptainer, etc/nvliblist.conf; enroot, conf/hooks/98-nvidia.sh.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ _GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
 _PROC = Path("/proc/driver/nvidia/gpus")
+_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
+"""Where NVIDIA's device plugin on Google's clusters, and WSL 2, put the libraries: often in no cache of the loader."""
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,11 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
+
+    def places(self) -> frozenset[str]:
+        """Return the paths that are made for it in a run's own folder: files, links, and the folders above them."""
+        made = {str(mount["target"]) for mount in self.mounts} | set(self.links)
+        return frozenset(made.union(*({str(above) for above in Path(path).parents} for path in made)))
 
 
 @cache
@@ -232,20 +240,46 @@ def _minors(gpus: Gpus) -> list[int]:
 
 
 def _libraries() -> dict[str, str]:
-    """Return the driver's 64-bit libraries by name, as the loader's cache has them."""
+    """Return the driver's 64-bit libraries by name: as the loader finds them, then where containers have them."""
+    found: dict[str, str] = {}
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        _add_folder(found, folder)
+    _add_cached(found)
+    for folder in _FOLDERS:
+        _add_folder(found, folder)
+    return found
+
+
+def _add_folder(found: dict[str, str], folder: str) -> None:
+    """Add the libraries in a folder; names without a version are for compilers."""
+    if not folder.startswith("/"):
+        return
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is needed
+            if not name.endswith(".so") and _driver_library().match(name) and _is_64_bit(f"{folder}/{name}"):
+                found.setdefault(name, f"{folder}/{name}")
+
+
+def _is_64_bit(path: str) -> bool:
+    """Whether a file is of the machine's own kind, and not for its 32-bit programs: ``e_ident`` in elf(5)."""
+    with suppress(OSError), open(path, "rb") as stream:
+        return stream.read(5) == b"\x7fELF\x02"
+    return False
+
+
+def _add_cached(found: dict[str, str]) -> None:
+    """Add the libraries in the loader's cache."""
     import subprocess
 
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         with suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run([program, "-p"], capture_output=True, text=True, errors="replace", timeout=10)
-            found: dict[str, str] = {}
             for line in done.stdout.splitlines():
                 name, _, rest = line.strip().partition(" (")
                 kind, arrow, path = rest.partition(") => ")
                 if arrow and ("x86-64" in kind or "AArch64" in kind) and _driver_library().match(name):
                     found.setdefault(name, path)
-            return found
-    return {}
+            return
 
 
 def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,8 @@ def run_program(
             words |= {"parent": 0, "entered": True}
         code = program.run(words | {"groups": group.doors()})
         if request.ended is not None:
-            request.ended(EndedProgram(folder / "upper", [str(layer.path) for layer in image.trees], tree))
+            layers = [str(layer.path) for layer in image.trees]
+            request.ended(EndedProgram(folder / "upper", layers, tree, gpus.places()))
         out_of_memory = code != 0 and group.out_of_memory()
     return ContainerExit(code, out_of_memory=out_of_memory, timed_out=program.exceeded)
 
@@ -90,10 +91,13 @@ class EndedProgram:
         upper: the folder.
         lowers: those below it.
         tree: the image as one folder, if there was no overlay.
+        places: where something of the machine was mounted or linked to: what was made there is not the program's.
     """
 
-    def __init__(self, upper: Path, lowers: Sequence[str], tree: FoundTree | None = None) -> None:
-        self._upper, self._lowers, self._tree = upper, lowers, tree
+    def __init__(
+        self, upper: Path, lowers: Sequence[str], tree: FoundTree | None = None, places: Collection[str] = ()
+    ) -> None:
+        self._upper, self._lowers, self._tree, self._places = upper, lowers, tree, places
 
     def changes(self) -> Mapping[str, FileChange]:
         """List what the program wrote; see ``OwnFiles``.
@@ -102,10 +106,12 @@ class EndedProgram:
         """
         try:
             if self._tree is not None:
-                return changes(self._tree, self._upper, _pass_over)
-            return layer_changes(str(self._upper), self._lowers, _pass_over)
+                found = changes(self._tree, self._upper, _pass_over)
+            else:
+                found = layer_changes(str(self._upper), self._lowers, _pass_over)
         except OSError as error:
             raise EngineError(f"cannot list what the program wrote: {error.strerror}") from error
+        return {path: change for path, change in found.items() if path not in self._places}
 
     @contextmanager
     def archive(self, path: str) -> Iterator[BinaryIO]:

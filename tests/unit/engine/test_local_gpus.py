@@ -139,3 +139,28 @@ def test_which_libraries_are_the_drivers() -> None:
     assert not any(
         gpus._driver_library().match(name) for name in ("libcudart.so.12", "libGLX_nvidia.so.0", "libcuda.so.1.x")
     )
+
+
+def test_libraries_are_found_where_the_loader_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of LD_LIBRARY_PATH come first, then the loader's cache, then where containers have them; 64 bits only."""
+    first, cached, last, old = (tmp_path / name for name in ("first", "cached", "last", "old"))
+    for folder in (first, cached, last, old):
+        folder.mkdir()
+        for name in ("libcuda.so", "libcuda.so.1", f"libnvidia-ml.so.{len(folder.name)}", "libother.so.1"):
+            (folder / name).write_bytes(b"\x7fELF" + bytes([1 if folder == old else 2]))
+
+    def add(found: dict[str, str]) -> None:
+        found.setdefault("libcuda.so.1", f"{cached}/libcuda.so.1")
+        found.setdefault("libnvidia-ml.so.6", f"{cached}/libnvidia-ml.so.6")
+
+    monkeypatch.setattr(gpus, "_add_cached", add)
+    monkeypatch.setattr(gpus, "_FOLDERS", (str(last),))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{old}:{first}:/nowhere:relative:")
+    assert gpus._libraries() == {
+        "libcuda.so.1": f"{first}/libcuda.so.1",
+        "libnvidia-ml.so.5": f"{first}/libnvidia-ml.so.5",
+        "libnvidia-ml.so.6": f"{cached}/libnvidia-ml.so.6",
+        "libnvidia-ml.so.4": f"{last}/libnvidia-ml.so.4",
+    }
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert gpus._libraries()["libcuda.so.1"] == f"{cached}/libcuda.so.1"

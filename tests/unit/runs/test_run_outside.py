@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from envbuild.engine import overlay as layer
+from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.program import EndedProgram
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
@@ -449,6 +450,20 @@ def test_a_file_that_ends_early_has_no_digest(upper: Path, tmp_path: Path, monke
     files, left_out = kept_by(EndedProgram(upper, []), tmp_path / "kept")
     assert files == {"/res/a": sha(b"a" * 100_000)}
     assert [each.split(" was ")[0] for each in left_out] == ["/res/b", "/res/c"]
+
+
+def test_what_was_handed_over_is_not_the_programs(tmp_path: Path) -> None:
+    """Where the driver's files are mounted and linked, files and folders are made; others in there are its own."""
+    upper = tmp_path / "upper"
+    folder = upper / "usr/local/nvidia/lib64"
+    folder.mkdir(parents=True)
+    for name in ("libcuda.so.1", "w.npy"):
+        (folder / name).touch()
+    (folder / "libcuda.so").symlink_to("libcuda.so.1")
+    mount = {"target": "/usr/local/nvidia/lib64/libcuda.so.1"}
+    handed = Handed(mounts=(mount,), links={"/usr/local/nvidia/lib64/libcuda.so": "libcuda.so.1"})
+    own = EndedProgram(upper, [], None, handed.places())
+    assert own.changes() == {"/usr/local/nvidia/lib64/w.npy": "created"}
 
 
 def test_folders_in_folders_have_no_limit(upper: Path, tmp_path: Path) -> None:
