@@ -23,6 +23,10 @@ _PERIOD = 100_000
 _MOUNTS = Path("/proc/self/mountinfo")
 _GROUPS = Path("/proc/self/cgroup")
 _NAME = lazy(r"envbuild-[0-9]+-[0-9a-f]{8}")
+_CALLER = "envbuild-caller"
+"""Group below the one that this process was started in, which it moves to; the run's is next to it."""
+_ROUNDS = 5
+"""How often the processes of a group are asked for: while they are moved another one may start."""
 PIDS = 32_768
 """Processes and threads of a run, as with Docker."""
 
@@ -82,6 +86,10 @@ class Group:
         """Return the files to which a process writes ``0`` to enter; the program's alone does."""
         return [str(folder / "cgroup.procs") for folder in self._folders]
 
+    def is_needed(self) -> bool:
+        """Return whether a run may not start without having entered: a limit was asked for."""
+        return self._limits.memory is not None or self._limits.cpus is not None
+
     def out_of_memory(self) -> bool:
         """Return whether the kernel has ended one of its processes for want of memory."""
         if self._memory is None:
@@ -114,11 +122,11 @@ class Group:
         if own is None:
             raise OSError(f"no control group of this process has the controller {controller!r}")
         parent, version = own
+        if version == 2:
+            _delegate(parent, controller)
         for folder in self._folders:
             if folder.parent == parent:
                 return folder, version
-        if version == 2:
-            _delegate(parent, controller)
         sweep(parent)
         made = self._made(parent)
         self._folders.append(made)
@@ -186,12 +194,17 @@ def _existing(mount: Path, path: str) -> Path:
 
     In a container the path may be that of the host, and the mount is its own group.
     """
-    folder = mount if os.geteuid() == 0 else mount / path.lstrip("/")
+    above, _, last = path.lstrip("/").rpartition("/")
+    folder = mount if os.geteuid() == 0 else mount / above / ("" if last == _CALLER else last)
     return folder if folder.is_dir() else mount
 
 
 def _delegate(parent: Path, controller: str) -> None:
-    """Let groups below have a controller. A group with processes may not: this one moves to a group of its own first.
+    """Let groups below have a controller. A group with processes may not: ours move to a group of their own first.
+
+    The topmost group may. In any other one the kernel refuses some controllers (EBUSY); for the rest, such as the
+    number of processes, it makes the group one of threads, below which nobody can have memory limited any more
+    (EOPNOTSUPP): cgroup-v2.rst, "Threads".
 
     Raises:
         OSError: refused; or other processes are in the group, which are not ours to move.
@@ -199,15 +212,46 @@ def _delegate(parent: Path, controller: str) -> None:
     control = parent / "cgroup.subtree_control"
     if controller in control.read_text().split():
         return
-    try:
-        control.write_text(f"+{controller}")
-    except OSError:
-        if (parent / "cgroup.procs").read_text().split() != [str(os.getpid())]:
-            raise
-        rest = parent / "envbuild-caller"
-        rest.mkdir(exist_ok=True)
-        (rest / "cgroup.procs").write_text(str(os.getpid()))
-        control.write_text(f"+{controller}")
+    if (parent / "cgroup.type").exists():  # the topmost has none
+        _leave(parent)
+    control.write_text(f"+{controller}")
+
+
+def _leave(group: Path) -> None:
+    """Move this process and those that it started out of a group, into one below.
+
+    Raises:
+        OSError: refused; or others are in it.
+    """
+    members = group / "cgroup.procs"
+    for _ in range(_ROUNDS):
+        found = [int(number) for number in members.read_text().split()]
+        if not found:
+            return
+        if not all(map(_is_ours, found)):
+            break
+        (group / _CALLER).mkdir(exist_ok=True)
+        for number in found:
+            with suppress(ProcessLookupError):
+                _move(number, group / _CALLER)
+    raise OSError("there are other processes in this one's control group")
+
+
+def _move(process: int, group: Path) -> None:
+    (group / "cgroup.procs").write_text(str(process))
+
+
+def _is_ours(process: int) -> bool:
+    """Whether a process is this one, or one that it started; those that have just ended are no matter."""
+    while process > 1:
+        if process == os.getpid():
+            return True
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            return True
+        process = int(status.partition("\nPPid:")[2].split(maxsplit=1)[0])
+    return False
 
 
 def _settings(controller: str, value: float, version: int) -> dict[str, str]:

@@ -66,7 +66,7 @@ def run_program(
         words = describe(request, image, folder, gpus, tree)
         if way.prefix:
             words |= {"parent": 0, "entered": True}
-        code = program.run(words | {"groups": group.doors()})
+        code = program.run(words | {"groups": group.doors(), "limited": group.is_needed()})
         if request.ended is not None:
             layers = [str(layer.path) for layer in image.trees]
             request.ended(EndedProgram(folder / "upper", layers, tree, gpus.places()))

@@ -675,7 +675,7 @@ class _Init:
         try:
             os.setsid()
             sys.meta_path.clear()  # no file of the image becomes a module here
-            _enter_groups(groups)
+            _enter_groups(groups, needed=request["limited"])
             _take_terminal(gate)
             if request["cpus"]:
                 os.sched_setaffinity(0, request["cpus"])
@@ -703,7 +703,7 @@ class _Init:
             os._exit(127)
 
 
-def _enter_groups(groups: list[int]) -> None:
+def _enter_groups(groups: list[int], *, needed: bool) -> None:
     """Move this process into its control groups, of which it then sees nothing above.
 
     The namespace comes last: where the groups are mounted with ``nsdelegate``, as systemd has them, the kernel lets
@@ -714,7 +714,8 @@ def _enter_groups(groups: list[int]) -> None:
         for group in groups:
             os.write(group, b"0")  # this process
     except OSError as error:
-        raise _RefusedError("enter the run's control group", error.errno or 0) from None
+        if needed:
+            raise _RefusedError("enter the run's control group", error.errno or 0) from None
     _call("make namespaces", _LIBC.unshare, _NEWCGROUP)
 
 

@@ -121,6 +121,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
             **{name: str(folder / name) for name in ("root", "upper", "work")},
             "mounts": [],
             "groups": [],
+            "limited": False,
             "links": {},
             "libraries": [],
             "memory": [],
