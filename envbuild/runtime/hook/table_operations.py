@@ -311,6 +311,7 @@ OPERATIONS: tuple[tuple[str, tuple[str, ...], str, str, tuple[str, ...]], ...] =
         "torch",
         (
             "_histc_cuda",
+            "_histc_cuda with floating point input",
             "_bincount_cuda",
             "kthvalue CUDA",
             "median CUDA with indices output",
@@ -326,6 +327,7 @@ OPERATIONS: tuple[tuple[str, tuple[str, ...], str, str, tuple[str, ...]], ...] =
         "torch",
         (
             "scatter_reduce_cuda",
+            "scatter_reduce_cuda_prod_",
             "index_reduce_cuda",
             "scatter_add_cuda_kernel",
             "index_add_cuda_",
