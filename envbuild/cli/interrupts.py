@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -80,10 +79,9 @@ class _Watch:
         self._first: tuple[int, float] | None = None
         self._relayed = 0
         self._again = 0
-        self._ours, theirs = socket.socketpair()
-        self._theirs = theirs
-        theirs.setblocking(False)
-        self._wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        self._ours, self._theirs = os.pipe()
+        os.set_blocking(self._theirs, False)
+        self._wakeup = signal.set_wakeup_fd(self._theirs, warn_on_full_buffer=False)
         self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
         self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
         self._thread.start()
@@ -92,9 +90,9 @@ class _Watch:
         """End the thread; a process that has unwound ends by itself."""
         sys.unraisablehook = self._hook
         signal.set_wakeup_fd(self._wakeup)
-        self._theirs.close()
+        theirs, self._theirs = self._theirs, -1  # a number that is closed may mean another file in a moment
+        os.close(theirs)
         self._thread.join(1.0)
-        self._ours.close()
 
     def _listen(self) -> None:
         while True:
@@ -102,8 +100,9 @@ class _Watch:
             if not select.select([self._ours], [], [], left)[0]:
                 assert self._first is not None  # noqa: S101 - there is no limit before the first signal
                 _end_now(self._first[0])
-            numbers = self._ours.recv(64)
+            numbers = os.read(self._ours, 64)
             if not numbers:
+                os.close(self._ours)
                 return
             for number in numbers:
                 self._hear(number)
@@ -133,7 +132,7 @@ class _Watch:
         """Raise an interrupt again that came in the middle of a finalizer or of a weak reference's callback."""
         if what.exc_type is KeyboardInterrupt:
             with suppress(OSError):
-                self._theirs.send(b"\0")
+                os.write(self._theirs, b"\0")
         else:
             self._hook(what)
 

@@ -22,8 +22,6 @@ Text = Annotated[str, Meta(max_length=4000)]
 Name = Annotated[str, Meta(max_length=255)]
 Number = Annotated[int, Meta(ge=0, lt=LARGEST_WORLD)]
 
-RECORD = "record.json"
-"""Name of a run's record among the files that a rank delivers."""
 ROWS = 20
 """Most lines of a table."""
 _WIDTH = 60

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from envbuild.cluster.hostlist import expand_counts, expand_hosts
 from envbuild.cluster.rank import LARGEST_WORLD, Rank
 from envbuild.core.digest import sha256_json
 from envbuild.core.foreign_json import parse_json
@@ -240,6 +239,8 @@ def _numbered(launcher: Launcher, environment: Mapping[str, str], host: str) -> 
 
 def _of_slurm(environment: Mapping[str, str], node: int | None) -> tuple[tuple[str, ...], int | None]:
     """Return the nodes of this step, and how many of its tasks run on this one."""
+    from envbuild.cluster.hostlist import expand_counts, expand_hosts
+
     name = "SLURM_STEP_NODELIST"
     try:
         nodes = expand_hosts(encodable(environment.get(name, "")))

@@ -8,6 +8,8 @@ from envbuild.core.text import plain
 
 LARGEST_WORLD = 1 << 16
 """Most ranks of a job."""
+RECORD = "record.json"
+"""Name of a run's record, also among the files that a rank delivers."""
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

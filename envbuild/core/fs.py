@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -20,15 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from envbuild.core.leftovers import registered
+from envbuild.core.patterns import lazy
 
 if TYPE_CHECKING:
     import tempfile
 
 _OWNED = ".owned"
 _UNOWNED = f"{_OWNED}.new"
-_RANDOM = re.compile(r"\.?[a-z0-9_]{8}\Z")
+_RANDOM = lazy(r"\.?[a-z0-9_]{8}\Z")
 """The end of a name that ``tempfile`` or ``random_name`` makes."""
-_TEMPORARY = re.compile(r"[a-z0-9_]{8}\.tmp")
+_TEMPORARY = lazy(r"[a-z0-9_]{8}\.tmp")
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"

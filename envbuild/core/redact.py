@@ -50,6 +50,8 @@ _SECRET_VALUE = lazy(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_SHORTEST = 15
+"""Characters of the shortest value: to compile the expression takes longer than all else that a run masks."""
 _ASSIGNMENT = lazy(r"""(?<![\w.-])([\w.-]+)["']?[ \t]*[:=]""")
 """A name that gets a value, in YAML, JSON, TOML and INI. Looked for where a word begins: a long one is read once."""
 _USER_IN_URL = lazy(r"(?<=://)[^/@\s]+(?=@)")
@@ -67,7 +69,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     for argument in arguments:
         option, equals, _ = argument.partition("=")
         word = f"--{option.lstrip('+~-')}" if equals else option  # Hydra's overrides have no dashes
-        secret = _SECRET_OPTION.fullmatch(word.lower()) is not None
+        secret = word.startswith("-") and _SECRET_OPTION.fullmatch(word.lower()) is not None
         if hide_next and not argument.startswith("-"):
             masked.append(MASK)
         elif secret and equals:
@@ -92,7 +94,9 @@ def holds_secret(text: str, *, names: bool = False) -> bool:
 
 def mask_text(text: str) -> str:
     """Mask the parts of a text that look like secrets, among them the user part of an address."""
-    return _USER_IN_URL.sub(MASK, _SECRET_VALUE.sub(MASK, text))
+    if len(text) >= _SHORTEST:
+        text = _SECRET_VALUE.sub(MASK, text)
+    return _USER_IN_URL.sub(MASK, text) if "://" in text else text
 
 
 def _secret_name(name: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
+
+from envbuild.core.patterns import lazy
 
 _SHOWN = 60
 
@@ -20,7 +21,7 @@ def human_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROLS = lazy(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a terminal takes for commands, that change the order of others, or that cannot be encoded."""
 
 
@@ -39,6 +40,8 @@ def plain(text: str) -> str:
 
 def harmless(text: str) -> str:
     """Escape what would speak to the terminal, or show text in another order; line ends and tabs stay."""
+    if text.isprintable():  # nothing of the sort is: no expression to compile
+        return text
     return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 

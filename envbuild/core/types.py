@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
+from envbuild.core.patterns import lazy
 from envbuild.core.text import quote
 
 
@@ -188,8 +189,8 @@ _TITLES = {
     for meta in get_args(kind)[1:]
     if isinstance(meta, Meta) and meta.title
 }
-_AT = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in |`value` in )?`\$(?P<path>.*)`)?", re.S)
-_FIELD = re.compile(r"\.([A-Za-z0-9_-]+)|\[(\d+|\.\.\.)\]")
+_AT = lazy(r"(?P<what>.*?)(?: - at (?P<key>`key` in |`value` in )?`\$(?P<path>.*)`)?", re.S)
+_FIELD = lazy(r"\.([A-Za-z0-9_-]+)|\[(\d+|\.\.\.)\]")
 
 
 def matches(kind: Any, text: str) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from envbuild.cluster.agreement import RECORD, Delivery, SentFile
+from envbuild.cluster.agreement import Delivery, SentFile
 from envbuild.cluster.frames import LARGEST_DELIVERY
+from envbuild.cluster.rank import RECORD
 from envbuild.core.digest import sha256_stream
 from envbuild.core.fs import atomic_file, folder_below, open_regular
 from envbuild.lockfile.discovery import STATE_FOLDER

@@ -7,7 +7,6 @@ is imported once there is one: most runs have none.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -80,7 +79,7 @@ def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None 
         UsageError: the launcher's variables contradict each other, or envbuild's own are wrong.
     """
     variables = os.environ if environment is None else environment
-    rank = find_rank(variables, socket.gethostname())
+    rank = find_rank(variables, os.uname().nodename)
     if rank is None:
         return None
     exchange: Exchange | TcpExchange | None = None
@@ -94,7 +93,7 @@ def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None 
 
 def require_no_launcher(environment: Mapping[str, str] | None = None) -> None:
     """Raise ``UsageError`` if a launcher has started this process as one of several: ``verify`` starts ranks itself."""
-    rank = find_rank(os.environ if environment is None else environment, socket.gethostname())
+    rank = find_rank(os.environ if environment is None else environment, os.uname().nodename)
     if rank is None or rank.world == 1:
         return
     tasks = rank.local_world or rank.world
@@ -277,7 +276,7 @@ def _answer(job: Job, request: RunRequest, facts: HostFacts | None) -> Answer:
     from envbuild.cluster.agreement import Answer, host_values
 
     others = [name for name in job.rank.nodes if name != job.rank.host]
-    towards = [*others[:4], job.environment.get("SLURM_LAUNCH_NODE_IPADDR", ""), socket.gethostname()]
+    towards = [*others[:4], job.environment.get("SLURM_LAUNCH_NODE_IPADDR", ""), os.uname().nodename]
     return Answer(
         start=_NONE,
         nonce=_NONE,

@@ -11,22 +11,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from envbuild.cluster.agreement import RECORD
+from envbuild.cluster.rank import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
-from envbuild.record.compare_outputs import (
-    compare,
-    not_looked_at,
-    other_metrics,
-    other_properties,
-    same_tensors,
-    unread,
-)
-from envbuild.record.compare_printed import compare_printed, printed_anything
-from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
 from envbuild.record.printed import STREAMS
+
+if TYPE_CHECKING:
+    from envbuild.record.jobs import JobRecord
 
 PROCESS = "process"
 """Folder of a run that is mounted at ``/run/envbuild``."""
@@ -108,6 +102,8 @@ def find_job(project: Path, name: str) -> JobRecord:
     Raises:
         RecordError: none or several begin so, the record is damaged, or the job has no record of that rank.
     """
+    from envbuild.record.jobs import JobRecord, join, ranks_text, start_of
+
     prefix, colon, number = name.partition(":")
     named = _named(project, prefix)
     job = join((named[0], *named[1:], *_others(project, named))) if start_of(named[0]) else join(named[:1])
@@ -122,6 +118,8 @@ def find_job(project: Path, name: str) -> JobRecord:
 
 def _named(project: Path, prefix: str) -> list[Record]:
     """Return the record that a beginning names; several if all are of one job, whose ranks start in one millisecond."""
+    from envbuild.record.jobs import job_size, start_of
+
     first, *others = [name for name in _identities(project) if name.startswith(prefix.upper())] or [""]
     found = list(_records(project, [first])) if others else []
     if found and start_of(found[0]) and len(others) < job_size(found[0]):
@@ -133,6 +131,8 @@ def _named(project: Path, prefix: str) -> list[Record]:
 
 def _others(project: Path, named: Sequence[Record]) -> Iterator[Record]:
     """Yield the other records of a job, those written at about the same time first, until there are all."""
+    from envbuild.record.jobs import job_size, start_of
+
     start, left = start_of(named[0]), job_size(named[0]) - len(named)
     places = {name: place for place, name in enumerate(_identities(project))}
     here = places.get(named[0].id, 0)
@@ -158,6 +158,9 @@ def _content(project: Path, identity: str) -> bytes:
 
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
+    from envbuild.record import compare_outputs as outputs
+    from envbuild.record.compare_printed import compare_printed, printed_anything
+
     files = bool(record.outputs or record.outside)
     if record.exit_code != 0 or record.timed_out is not None or not (files or printed_anything(record)):
         return {}
@@ -168,13 +171,17 @@ def compared(project: Path, record: Record) -> dict[str, object]:
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
         lines = compare_printed(record, earlier)
-        files_differ = dict.fromkeys((*compare(record, earlier), *other_properties(record, earlier)))
-        different = (*files_differ, *other_metrics(record, earlier), *(STREAMS[stream] for stream in lines.differing))
-        if not different and (unread(record) or (lines.unknown and not files)):
+        files_differ = dict.fromkeys((*outputs.compare(record, earlier), *outputs.other_properties(record, earlier)))
+        different = (
+            *files_differ,
+            *outputs.other_metrics(record, earlier),
+            *(STREAMS[stream] for stream in lines.differing),
+        )
+        if not different and (outputs.unread(record) or (lines.unknown and not files)):
             return {}  # what is known of both is equal, and that is not all, or it is nothing
         if not different:
-            same = same_tensors(record, earlier)
-            unknown = (*lines.unknown, *not_looked_at(record))
+            same = outputs.same_tensors(record, earlier)
+            unknown = (*lines.unknown, *outputs.not_looked_at(record))
             return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": unknown}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}
     return nearest

@@ -33,7 +33,6 @@ from envbuild.record.processes import ForeignPackage
 from envbuild.record.repositories import may_be_in_repository
 from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
-from envbuild.runs.observations import observations
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results.lines import StdoutCapture
@@ -97,6 +96,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
     finally:
+        from envbuild.runs.observations import observations
+
         changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
         changed |= facts.result() | observations(folder, inputs, request.mounted)
         changed["nccl"] = nccl.digests(folder)
@@ -386,7 +387,9 @@ class _Facts:
         with self._turn, suppress(OSError):
             if not self._given and self.record is not None:
                 history.save(request.project, msgspec.structs.replace(self.record, **self._found))
-        from envbuild.runs.results import metrics, tensors  # noqa: F401 - loaded while the program runs
+        from envbuild.record import compare_outputs, compare_printed  # noqa: F401 - loaded while the program runs
+        from envbuild.runs import observations  # noqa: F401
+        from envbuild.runs.results import metrics, tensors  # noqa: F401
 
         if request.preload is not None:
             request.preload()

@@ -6,7 +6,6 @@ has limits; what is beyond is reported in a sentence.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -23,7 +22,6 @@ from envbuild.core.fs import read_foreign
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
-from envbuild.record.compare_outputs import NOTHING_LEFT
 from envbuild.record.model import Output
 from envbuild.runs import workspace
 
@@ -151,6 +149,8 @@ class Outside(msgspec.Struct, kw_only=True):
         Returns:
             All files by path, and what was not looked at, a sentence each.
         """
+        from envbuild.record.compare_outputs import NOTHING_LEFT
+
         for target, before in self._before.items():
             self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
         self._in_memory(memory)
@@ -281,6 +281,8 @@ class Outside(msgspec.Struct, kw_only=True):
 
     def _digest(self, data: IO[bytes], path: str, size: int) -> str:
         """Return the SHA-256; a file that is wanted, or whose content is compared, is copied too."""
+        import hashlib
+
         digest = hashlib.sha256()
         with ExitStack() as streams:
             kept = streams.enter_context(_made(self.kept / path.lstrip("/"))) if self._wanted(path) else None

@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,11 +20,12 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from envbuild.core.fs import open_regular
+from envbuild.core.patterns import lazy
 from envbuild.store.marker import TAG
 
 _FOLDER = "leases"
 _LOCK = "lock"
-_NAME = re.compile(r"[0-9]+-[0-9a-f]{16}")
+_NAME = lazy(r"[0-9]+-[0-9a-f]{16}")
 
 _taken: dict[tuple[Path, int], Lease] = {}
 _guard = threading.Lock()

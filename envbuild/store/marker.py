@@ -7,20 +7,20 @@ the folder. A folder with other files and without the mark is refused: it may ha
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.fs import atomic_write
+from envbuild.core.patterns import lazy
 from envbuild.errors import UsageError
 
 TAG = "CACHEDIR.TAG"
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# This folder is a store of envbuild"
 _CONTENT = _SIGNATURE + b": all in it can be fetched or made again (envbuild store gc).\n"
 _OWN = frozenset({"sha256", "part", "derived", "leases", "locks", "trash"})
-_BEING_WRITTEN = re.compile(r"\.CACHEDIR\.TAG\.[a-z0-9_]{8}\.tmp")
+_BEING_WRITTEN = lazy(r"\.CACHEDIR\.TAG\.[a-z0-9_]{8}\.tmp")
 _OTHER = "use another folder, of your own and empty: export ENVBUILD_STORE=FOLDER"
 
 

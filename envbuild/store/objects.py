@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
@@ -28,7 +28,9 @@ from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
 from envbuild.store.marker import admit, make_folder
-from envbuild.store.partial import Part, copy_into
+
+if TYPE_CHECKING:
+    from envbuild.store.partial import Part
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SUMS, _BOOT = ".sums.json", ".boot"
@@ -152,6 +154,8 @@ class Store:
             IntegrityError: unreadable, or its bytes are not ``sha256``.
         """
         if not self.has(sha256):
+            from envbuild.store.partial import copy_into
+
             try:
                 source = path.open("rb")
             except OSError as error:
@@ -194,6 +198,8 @@ class Store:
         Raises:
             IntegrityError: the store cannot be written.
         """
+        from envbuild.store.partial import Part
+
         path = self._part_path(sha256)
         with ExitStack() as stack:
             with self.explained(REFUSED):

@@ -288,7 +288,7 @@ def _tree(tmp_path: Path) -> Any:
 
 
 def test_each_repeats_or_is_refused_by_name(facts: dict[str, Any], figure: Figure, tree: Any) -> None:
-    """Two processes, three times each: bits are equal, or the table has the operation: refused, or as one that differs."""
+    """Two processes, three times each: bits are equal, or the table has it as refused, or as one that differs."""
     (tree.root / "operations.py").write_text(OPERATIONS)
     one, other = (json.loads(tree.execute("operations.py", DEVICE).stdout.splitlines()[-1]) for _ in range(2))
     kinds = {kind: {name: each for name, each in one.items() if each[0] == kind} for kind in ("refused", "fails")}

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2] / "envbuild"
 
 RULES: dict[str, str] = {
     "errors": "",
-    "core": "errors",
     "runtime": "",
+    "core": "errors runtime",
     "lockfile": "core errors",
     "host": "core errors lockfile runtime",
     "cluster": "core errors host",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -219,4 +218,4 @@ def _image(manifest: bytes, config: bytes, tag: str) -> StoredImage:
 def _name(reference: str) -> str:
     """Return the name of the file for a tag; a reference by digest is known by that."""
     _, at, digest = reference.partition("@sha256:")
-    return digest if at else hashlib.sha256(reference.encode()).hexdigest()
+    return digest if at else sha256_bytes(reference.encode())

@@ -52,7 +52,7 @@ class Group:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._folders: list[Path] = []
+        self._folders: dict[Path, int] = {}
         self._locks: list[int] = []
         self._memory: Path | None = None
 
@@ -83,8 +83,8 @@ class Group:
             os.close(self._locks.pop())
 
     def doors(self) -> list[str]:
-        """Return the files to which a process writes ``0`` to enter; the program's alone does."""
-        return [str(folder / "cgroup.procs") for folder in self._folders]
+        """Return the files to which a process of one thread writes ``0`` to enter; the program's alone does."""
+        return [str(folder / _door(version)) for folder, version in self._folders.items()]
 
     def is_needed(self) -> bool:
         """Return whether a run may not start without having entered: a limit was asked for."""
@@ -129,7 +129,7 @@ class Group:
                 return folder, version
         sweep(parent)
         made = self._made(parent)
-        self._folders.append(made)
+        self._folders[made] = version
         return made, version
 
     def _made(self, parent: Path) -> Path:
@@ -143,6 +143,15 @@ class Group:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if made.is_dir():
                     return made
+
+
+def _door(version: int) -> str:
+    """Return the file that takes a thread in, where there is one: Linux waits 10 ms before it moves a whole process.
+
+    Version 2 moves single threads only within one group of processes. Linux, kernel/cgroup/cgroup.c:
+    ``cgroup_procs_write_start``.
+    """
+    return "tasks" if version == 1 else "cgroup.procs"
 
 
 def sweep(parent: Path) -> None:

@@ -25,9 +25,8 @@ from pathlib import Path
 import msgspec
 
 from envbuild.core.fs import claimed
-from envbuild.engine.local import tree_files, trees
+from envbuild.engine.local import trees
 from envbuild.engine.local.trees import Tree
-from envbuild.engine.overlay import listed
 from envbuild.engine.protocol import FileChange
 from envbuild.errors import BuildError
 
@@ -136,6 +135,8 @@ def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None)
     known = _known(folder)
     if known is None:
         return False
+    from envbuild.engine.local import tree_files
+
     layers = [folder.parent.with_name("trees") / layer for layer in reversed(known.layers)]
     if not all(tree_files.is_sound(layer, advance) for layer in layers):
         return False
@@ -172,6 +173,8 @@ def prepare(tree: FoundTree, own: Path) -> None:
 
 def changes(tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | None = None) -> dict[str, FileChange]:
     """Return what a run has of its own and its image has not, by absolute path; arguments as for ``layer_changes``."""
+    from envbuild.engine.overlay import listed
+
     shared = {*tree.known.shared}
     found: dict[str, FileChange] = {}
     left = [(path, True) for path in ("", *tree.known.private)]

@@ -6,11 +6,11 @@ process is killed, the kernel ends the program, and the next run removes the fol
 
 from __future__ import annotations
 
+import _socket as socket  # socket itself makes enumerations of its numbers: 2.5 ms
 import fcntl
 import json
 import os
 import signal
-import socket
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,10 +29,8 @@ from envbuild.engine.local.program_request import describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
 from envbuild.engine.local.trees import remove
 from envbuild.engine.local.ways import Way
-from envbuild.engine.overlay import layer_changes
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
-from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
@@ -104,6 +102,8 @@ class EndedProgram:
 
         A folder that cannot be listed is listed as empty, and its archive has nothing of it.
         """
+        from envbuild.engine.overlay import layer_changes
+
         try:
             if self._tree is not None:
                 found = changes(self._tree, self._upper, _pass_over)
@@ -197,6 +197,8 @@ class _Program:
             relay = stack.enter_context(SignalRelay(partial(_send, ours)))
             watchdog = None
             if request.limit is not None:
+                from envbuild.engine.watchdog import Watchdog
+
                 stacks = partial(_send_all, ours, request.stacks) if request.stacks else None
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
             if request.ready:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -150,6 +149,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
 
 def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
     """Start the script, and return what it reports."""
+    import socket
     import subprocess
 
     ours, theirs = socket.socketpair()

@@ -18,16 +18,21 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed
 from envbuild.core.removal import remove_tree
-from envbuild.engine.local.tree_files import TREE, TreeWriter, file_names, is_sound, tar_of, unpack
 from envbuild.errors import BuildError
 
+if TYPE_CHECKING:
+    from envbuild.engine.local.tree_files import TreeWriter
+
 _NOTE = "tree.json"
+_TREE = "tree"
+"""As ``tree_files`` names it, which is imported where a tree is made or read: a short run does neither."""
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +69,7 @@ class Trees:
                 return None
             with suppress(OSError):
                 os.utime(folder)
-            return Tree(path=folder / TREE, writable=tuple(map(str, note["writable"])))
+            return Tree(path=folder / _TREE, writable=tuple(map(str, note["writable"])))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -85,6 +90,8 @@ class Trees:
                     writable = parse_json((folder / _NOTE).read_bytes())["writable"]
                 except (OSError, ValueError, KeyError, TypeError):
                     return False
+                from envbuild.engine.local.tree_files import is_sound
+
                 if not is_sound(folder):
                     remove(folder)
                     return False
@@ -102,6 +109,8 @@ class Trees:
         """
         if found := self.find(diff_id):
             return found
+        from envbuild.engine.local.tree_files import unpack
+
         fresh = self._folder / f".{diff_id}.tmp"
         with self._claimed(diff_id, lambda: advance(0)):
             try:
@@ -130,6 +139,8 @@ class Trees:
         Raises:
             OSError: the disk is full.
         """
+        from envbuild.engine.local.tree_files import TreeWriter
+
         fresh = self._folder / f".{key}.tmp"
         with self._claimed(key):
             remove(fresh)
@@ -149,15 +160,19 @@ class Trees:
         Raises:
             OSError, ValueError, zlib.error, BuildError: it is damaged.
         """
+        from envbuild.engine.local.tree_files import tar_of
+
         return tar_of(self._folder / diff_id)
 
     def file_names(self, diff_id: str) -> Iterator[str]:
         """Yield the paths of all entries that are no folders; raises as ``tar_of`` does."""
+        from envbuild.engine.local.tree_files import file_names
+
         return file_names(self._folder / diff_id)
 
     def path(self, diff_id: str) -> Path:
         """Return the folder with a layer's files."""
-        return self._folder / diff_id / TREE
+        return self._folder / diff_id / _TREE
 
     def forget(self, diff_id: str) -> None:
         """Remove a layer's tree."""

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.cluster import frames, tcp_server
-from envbuild.cluster.agreement import RECORD, Answer, Call, Codes, Delivery, Ended, Kept, SentFile, Verdict, Wanted
+from envbuild.cluster.agreement import Answer, Call, Codes, Delivery, Ended, Kept, SentFile, Verdict, Wanted
 from envbuild.cluster.frames import RefusedError
+from envbuild.cluster.rank import RECORD
 from envbuild.cluster.tcp import TcpExchange
 from envbuild.errors import JobError
 from tests.unit.cluster.test_agreement import Clock, answer, rank, text

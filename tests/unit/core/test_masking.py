@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
+from envbuild.core import redact
 from envbuild.core.redact import mask_arguments, mask_environment, mask_text
 
 
@@ -66,3 +70,23 @@ def test_secrets_among_overrides_and_behind_dots_are_masked() -> None:
     given = "train.py wandb.api_key=abc +hub.token=abc trainer.max_tokens=5 --logger.api_key abc --data.name=abc token"
     masked = "train.py wandb.api_key=*** +hub.token=*** trainer.max_tokens=5 --logger.api_key *** --data.name=abc token"
     assert mask_arguments(given.split()) == tuple(masked.split())
+
+
+def test_no_secret_is_shorter_than_what_is_looked_at() -> None:
+    """Shorter texts are not searched: one sign fewer than the shortest secret has."""
+    compiled = re.compile(redact._SECRET_VALUE.pattern, re.VERBOSE | re.DOTALL)
+    shortest = "xapp-" + "a" * 10
+    assert len(shortest) == redact._SHORTEST
+    assert compiled.search(shortest)
+    assert not compiled.search(shortest[:-1])
+    assert mask_text(shortest) == "***"
+    if sys.version_info >= (3, 11):
+        from re import _parser
+
+        least, _ = _parser.parse(compiled.pattern, compiled.flags).getwidth()
+        assert least == redact._SHORTEST
+
+
+def test_the_user_of_a_short_address_is_masked() -> None:
+    """It has no least length."""
+    assert mask_text("a://b@c") == "a://***@c"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.core.text import either, nearest, perhaps, quote
+from envbuild.core.text import CONTROLS, either, harmless, nearest, perhaps, quote
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,16 @@ def test_a_quoted_text_never_breaks_the_line(text: str) -> None:
     assert shown.isprintable()
     if len(text) <= 60:
         assert json.loads(shown) == text
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\x7f", "\x85", "\u200e", "\u202e", "\u2066", "\udc80"])
+def test_what_speaks_to_the_terminal_is_escaped(sign: str) -> None:
+    """All that ``CONTROLS`` has is no printable character, so a text of printable ones has nothing of it."""
+    assert not sign.isprintable()
+    assert harmless(f"a{sign}b") == f"a{sign.encode('unicode_escape').decode()}b"
+    assert harmless("run · done") == "run · done"
+
+
+def test_no_printable_character_is_a_control() -> None:
+    """All of Unicode."""
+    assert not any(map(CONTROLS.search, filter(str.isprintable, map(chr, range(sys.maxunicode + 1)))))

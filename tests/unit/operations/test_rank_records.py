@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from envbuild.cluster.agreement import RECORD, Delivery, SentFile
-from envbuild.cluster.rank import Rank
+from envbuild.cluster.agreement import Delivery, SentFile
+from envbuild.cluster.rank import RECORD, Rank
 from envbuild.operations.rank_records import RankRecords, files_of
 from envbuild.record import history
 from envbuild.record.model import Record, dumps
