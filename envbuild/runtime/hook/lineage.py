@@ -17,7 +17,7 @@ so that streams differ between processes and repeat between runs. Paths:
   arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
   whose masked arguments are equal, at the same time, are not distinguished reliably;
 - ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
-- ``interpreter 2``: an interpreter beside a process's first one (``InterpreterPoolExecutor``), in the same process;
+- ``interpreter 2``: a further interpreter of a process (``InterpreterPoolExecutor``), by its number;
 - ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py); ``ray task ID``, ``task 2/actor``: of Ray.
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
@@ -106,7 +106,7 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
 
 
 def _interpreter() -> str:
-    """Return the number of an interpreter beside a process's first; that one also begins so, after ``exec``."""
+    """Return the place of a further interpreter of this process; its first one, also after ``exec``, has none."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             found = __import__(name).get_current()
@@ -118,7 +118,7 @@ def _interpreter() -> str:
 
 
 def is_beside(path: str) -> bool:
-    """Whether a path is that of an interpreter beside a process's first one."""
+    """Whether a path is that of a further interpreter of a process."""
     return path.rpartition("/")[2].startswith("interpreter ")
 
 
