@@ -54,6 +54,7 @@ PARSERS = {
 }
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
 TASKS = {
+    "concurrent.futures.interpreter": "for_pools.set_up_interpreters",
     "mpi4py.futures.pool": "for_pools.set_up_mpi",
     "joblib.parallel": "for_pools.set_up_joblib",
     "joblib._dask": "for_dask.set_up_joblib",

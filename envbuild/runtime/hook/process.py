@@ -74,8 +74,7 @@ class Process:
         self._parameters: Parameters | None = None
         self.observer = Observer(self.write)
         self.writing = allocate_lock()
-        if not lineage.is_beside(self.path):  # the variables are the whole process's
-            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
+        self._announce()
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
         self.recorded = self.looked = False
         if os.access(folder, os.W_OK):
@@ -319,9 +318,14 @@ class Process:
 
     def _move(self, path: str) -> None:
         self.path = path
-        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or path)
+        self._announce()
         for generator in self.reseeders:
             self._reseed(generator)
+
+    def _announce(self) -> None:
+        """Leave children their parent's place; the variables are the first interpreter's (``announce_program``)."""
+        if not lineage.is_beside(self.path):
+            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or self.path)
 
     def _reseed(self, generator: str) -> None:
         self.moving = True

@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from .process import Process
 
 
-_STARTUP = f"{__name__.rpartition('.')[0]}.startup"
+STARTUP = f"{__name__.rpartition('.')[0]}.startup"
 """The module that is there in each Python that has the hook."""
+
+
+def enter(startup: str, place: str, inherited: dict[str, str]) -> None:
+    """Become a task in an interpreter that has the hook; it needs nothing of this module, to be sent to any."""
+    import sys
+
+    found = sys.modules.get(startup)
+    if found is not None and found.process is not None:
+        found.process.enter_task(place, inherited)
 
 
 def by_value(task: Any, *state: Any) -> tuple[Any, ...]:
@@ -38,7 +47,7 @@ def by_value(task: Any, *state: Any) -> tuple[Any, ...]:
     """
     kind = type(task)
     made = f"__import__({kind.__module__!r}, fromlist=['*']).{kind.__name__}.restored(*state)"
-    return eval, (f"{made} if {_STARTUP!r} in __import__('sys').modules else state[0]", {"state": state})
+    return eval, (f"{made} if {STARTUP!r} in __import__('sys').modules else state[0]", {"state": state})
 
 
 class Task:
