@@ -13,6 +13,8 @@ marker that its processes inherit from then on replaces the word ``off``.
 from __future__ import annotations
 
 import os
+import posix  # programs' tests replace functions of ``os`` and ``open``, and count calls
+from _io import FileIO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,18 +212,18 @@ def send_verdict(verdict: Verdict, folder: str = RUN_DIR) -> bool:
 
 def write_atomic(path: str, text: str) -> bool:
     """Write a small file under a temporary name and rename it; False if that is not possible here."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{posix.getpid()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = posix.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     except OSError:
         return False
     try:
-        with open(descriptor, "wb", buffering=0) as stream:
+        with FileIO(descriptor, "w") as stream:
             stream.write(text.encode("utf-8", "surrogateescape"))
-        os.rename(temporary, path)
+        posix.rename(temporary, path)
     except OSError:
         try:
-            os.unlink(temporary)
+            posix.unlink(temporary)
         except OSError:
             pass
         return False
@@ -231,7 +233,7 @@ def write_atomic(path: str, text: str) -> bool:
 def say(text: str) -> None:
     """Write to standard error as UTF-8, whatever the locale; a closed stream is no reason to fail."""
     try:
-        os.write(2, text.encode("utf-8", "backslashreplace"))
+        posix.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         pass
 

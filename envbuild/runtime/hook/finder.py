@@ -7,6 +7,7 @@ code runs the step is taken off again: the module never sees it.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from .process import LOADERS
@@ -127,6 +128,9 @@ def install(process: Process, *tables: dict[str, str]) -> None:
 def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
     """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
+    if _of_project(name, module, process):
+        return
+
     def step() -> None:
         adapter, _, function = table[name].partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
@@ -136,6 +140,18 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
     process.guarded(name, step, vital=table is WATCHED)
     if table is WATCHED and name in LOADERS:
         process.check_libraries()
+
+
+def _of_project(name: str, module: Any, process: Process) -> bool:
+    """Whether the project has a module of its own under a watched name: ``random.py``, ``torch.py``.
+
+    A library that is developed in the project's folder has its version, as it has anywhere.
+    """
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not process.observer.within(os.path.abspath(file)):
+        return False
+    package = name.partition(".")[0]
+    return package in getattr(sys, "stdlib_module_names", ()) or not hasattr(sys.modules.get(package), "__version__")
 
 
 class Finder:

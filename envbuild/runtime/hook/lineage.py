@@ -9,7 +9,7 @@ so that streams differ between processes and repeat between runs. Paths:
 - ``rank N``: process N > 0 of a distributed job (the launcher's variable, ``RANKS``);
 - ``rank 1.0``: the same where a launcher sets the numbers of node and process only;
 - ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
-- ``fork 3``: the third child that the parent made with ``os.fork``;
+- ``fork 3``: the third child that the parent's main thread made with ``os.fork``; ``fork 1 of threads``: other threads;
 - ``exec train.py.2``: another Python that a Python of the run started: its script, its module or a digest of its code,
   and how many of that name the parent had started from its main thread. Arguments do not count: they hold names of
   temporary files, ports, connection files;
@@ -205,8 +205,8 @@ def worker(path: str, identity: Sequence[int]) -> str:
     return "/".join([*parts, "worker " + ".".join(map(str, identity))])
 
 
-def fork(path: str, number: int) -> str:
-    """Return the path of the ``number``-th child that ``os.fork`` made."""
+def fork(path: str, number: str) -> str:
+    """Return the path of the child that ``os.fork`` made as its process's ``number``-th."""
     return _join(path, f"fork {number}")
 
 

@@ -8,9 +8,10 @@ Nothing here may break the program: where the folder is missing or read-only the
 from __future__ import annotations
 
 import os
+import posix  # for the record: a program's tests replace functions of ``os``, and count calls
 import sys
 from _functools import partial  # type: ignore[import-not-found]
-from _thread import allocate_lock, get_ident
+from _thread import RLock, allocate_lock, get_ident
 
 from ..guard import gate
 from . import lineage
@@ -62,19 +63,21 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
-        self.forks = self.calls = 0
+        self.forks = self.forks_of_threads = self.calls = 0
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
-        self.starting = allocate_lock()
+        self.starting = RLock()  # a signal's handler may start a program while one is started
         self.main_thread = get_ident()
         self.moving = False
+        self.forked_as = ""
         self.task = ""
         self.inherited_by_task: dict[str, str] = {}
         self.stopping = False
         self._parameters: Parameters | None = None
         self.observer = Observer(self.write)
         self.writing = allocate_lock()
-        self._announce()
+        if not lineage.is_beside(self.path):  # the variables are the whole process's
+            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
         self.recorded = self.looked = False
         if os.access(folder, os.W_OK):
@@ -180,7 +183,7 @@ class Process:
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
-        self.calls = self.forks = 0
+        self.calls = self.forks = self.forks_of_threads = 0
         self.programs = {}
         self._move(self.path)
 
@@ -224,7 +227,8 @@ class Process:
                 self._keep_memory()
             leave(status)
 
-        _exit.__wrapped__, _exit.__doc__, _exit.__module__ = leave, leave.__doc__, "os"  # type: ignore[attr-defined]
+        _exit.__wrapped__, _exit.__doc__ = leave, leave.__doc__  # type: ignore[attr-defined]
+        _exit.__module__, _exit.__qualname__ = "os", "_exit"  # it is handed to pools
         os._exit = _exit
 
     def _keep_memory(self) -> None:
@@ -256,8 +260,8 @@ class Process:
         }
         return {
             "format": FORMAT,
-            "pid": os.getpid(),
-            "parent": os.getppid(),
+            "pid": posix.getpid(),
+            "parent": posix.getppid(),
             "path": self.path,
             "seed": self._own_seed(),
             "level": self.config.LEVEL,
@@ -291,19 +295,26 @@ class Process:
         return found
 
     def _before_fork(self) -> None:
-        self.forks += 1
+        # When other threads fork is a race: the main thread's numbers do not depend on it.
+        if get_ident() == self.main_thread:
+            self.forks += 1
+            self.forked_as = f"{self.forks}"
+        else:
+            self.forks_of_threads += 1
+            self.forked_as = f"{self.forks_of_threads} of threads"
         self.inherited_by_child = self.states()
 
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
         self.inherited = self.inherited_by_child
-        origin, number, self.forks = self.task or self.path, self.forks, 0
-        self.task, self.calls, self.main_thread = "", 0, get_ident()
+        origin = self.task or self.path
+        self.task, self.main_thread = "", get_ident()
+        self.calls = self.forks = self.forks_of_threads = 0
         self.programs = {}
-        self.writing, self.starting = allocate_lock(), allocate_lock()
+        self.writing, self.starting = allocate_lock(), RLock()
         self._parameters, self.forked = None, True
         self.observer.forked()
-        self._move(lineage.fork(origin, number))
+        self._move(lineage.fork(origin, self.forked_as))
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""
@@ -323,8 +334,8 @@ class Process:
             self._reseed(generator)
 
     def _announce(self) -> None:
-        """Leave children their parent's place; the variables are the first interpreter's (``announce_program``)."""
-        if not lineage.is_beside(self.path):
+        """Leave children their parent's place; a program that cleared its environment leaves them none."""
+        if lineage.VARIABLE in os.environ and not lineage.is_beside(self.path):
             os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or self.path)
 
     def _reseed(self, generator: str) -> None:
@@ -373,10 +384,10 @@ def _put(found: dict[str, str], generator: str, draw: Callable[[], str]) -> None
 
 
 def _write(folder: str, record: dict[str, Any]) -> None:
-    if os.access(folder, os.W_OK):
+    if posix.access(folder, os.W_OK):
         from ..fastjson import dumps
 
-        gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), dumps(record) + "\n")
+        gate.write_atomic(f"{folder}/process-{posix.getpid()}.json", dumps(record) + "\n")
 
 
 def _missing() -> dict[str, str]:

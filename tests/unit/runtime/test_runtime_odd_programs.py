@@ -1,0 +1,157 @@
+"""Programs that look at what the hook replaces, or load it again, behave as they do without the hook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.runtime import Tree, make_lock, make_tree
+
+pytestmark = pytest.mark.subprocess
+
+PROGRAMS = {
+    "subprocess loaded again": """
+import importlib, subprocess, sys
+importlib.reload(subprocess)
+print(subprocess.check_output(["echo", "1"]))
+del sys.modules["subprocess"]
+import subprocess
+print(subprocess.check_output(["echo", "2"], env={"A": "1"}))
+""",
+    "a handler that starts a program while one is started": """
+import signal, subprocess
+def handler(*_):
+    assert subprocess.check_output(["echo", "handler"]) == b"handler\\n"
+class Word:
+    def __fspath__(self):
+        signal.raise_signal(signal.SIGUSR1)
+        return "program"
+signal.signal(signal.SIGUSR1, handler)
+print(subprocess.check_output(["echo", Word()]))
+""",
+    "functions that are handed to a pool": """
+import concurrent.futures, multiprocessing, os, pickle, random, subprocess, tempfile
+if __name__ == "__main__":
+    for function in (os._exit, os.posix_spawn, random.seed, random.random, tempfile.mkstemp, subprocess.run):
+        print(pickle.loads(pickle.dumps(function)).__name__)
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        print(repr(pool.submit(os._exit, 1).exception())[:20])
+    print(random.seed.__self__ is random._inst)
+""",
+    "an environment that was cleared": """
+import multiprocessing, os, subprocess
+def show():
+    print(dict(os.environ), flush=True)
+os.environ.clear()
+if os.fork() == 0:
+    show()
+    os._exit(0)
+os.wait()
+print(subprocess.check_output(["/usr/bin/env"]))
+process = multiprocessing.get_context("fork").Process(target=show)
+process.start()
+process.join()
+""",
+    "tests that count calls": """
+import builtins, json, os
+from unittest import mock
+for name in ("a.json", "b.json", "c.json"):
+    with open(name, "w") as file:
+        file.write("{}")
+if os.fork() == 0:
+    os.execv(os.sys.executable, [os.sys.executable, "-c", '''
+import builtins, os, time
+from unittest import mock
+read = open
+for path in ("builtins.open", "os.getcwd", "os.path.abspath", "os.stat", "os.rename", "os.open"):
+    owner, _, name = path.rpartition(".")
+    with mock.patch(path, wraps=getattr(eval(owner), name)) as patched:
+        for file in ("a.json", "b.json"):
+            with read(file):
+                pass
+        print(name, patched.call_count)
+'''])
+os.wait()
+""",
+    "modules of its own under watched names": """
+import os, pathlib, subprocess, sys
+names = ["random", "keras", "torch", "jax", "numpy", "tempfile", "argparse", "fire"]
+for name in names:
+    pathlib.Path(f"{name}.py").write_text(f"name = {name!r}")
+pathlib.Path("own.py").write_text(f"import {', '.join(names)}\\nprint({', '.join(f'{name}.name' for name in names)})")
+os.execv(sys.executable, [sys.executable, "own.py"])
+""",
+    "random loaded again": """
+import copy, importlib, pickle, random
+state = pickle.loads(pickle.dumps(random.getstate()))
+first = random.random()
+random.setstate(state)
+print(first == random.random() != random.random(), copy.deepcopy(random._inst).random() == random.random())
+before = random.Random
+importlib.reload(random)
+print(before is random.Random, random.seed.__module__)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return make_tree(tmp_path_factory.mktemp("tree"), make_lock())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_behaves_as_without_the_hook(name: str, tree: Tree, tmp_path: Path) -> None:
+    """The same output and the same exit code."""
+
+    def run(folder: str) -> tuple[int, str, str]:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "program.py").write_text(PROGRAMS[name])
+        done = tree.execute("program.py", check=False, folder=tmp_path / folder, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    hooked = run("hooked")
+    startup = tree.site / "00-envbuild.pth"
+    disabled = startup.rename(tree.root / "disabled")
+    try:
+        plain = run("plain")
+    finally:
+        disabled.rename(startup)
+    assert hooked == plain
+    assert plain[0] == 0
+
+
+RACE = """
+import os, random, sys, threading
+def child():
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, repr(random.random()).encode())
+        os._exit(0)
+    os.wait()
+    return os.read(read, 100).decode()
+for _ in range(int(sys.argv[1])):
+    thread = threading.Thread(target=child)
+    thread.start()
+    thread.join()
+print(child())
+"""
+
+
+def test_forks_of_threads_do_not_count_for_the_main_thread(tree: Tree) -> None:
+    """How many there were by then is a race."""
+    assert len({tree.execute("-c", RACE, number).stdout for number in ("0", "1", "3")}) == 1
+
+
+def test_names_of_a_module_of_before_are_seeded_in_children(tree: Tree) -> None:
+    """``from random import random``, then the module is loaded again: both names repeat."""
+    program = """
+import importlib, os, random
+from random import random as before
+importlib.reload(random)
+if os.fork() == 0:
+    print(before(), random.random(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert tree.execute("-c", program).stdout == tree.execute("-c", program).stdout
