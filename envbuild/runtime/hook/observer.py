@@ -20,6 +20,7 @@ from time import monotonic
 
 from ..digest import sha256
 from ..guard import gate
+from .handlers import is_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class Observer:
             writes = flags & (os.O_WRONLY | os.O_RDWR) or (mode.__class__ is str and not mode.startswith("r"))
             self._opened(path, bool(writes), data)
             self.refresh()
-        except Exception:
+        except Exception as error:
+            if is_programs(error):
+                raise
             self.left_out += 1
         finally:
             self._busy.discard(thread)

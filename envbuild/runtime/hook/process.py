@@ -15,6 +15,7 @@ from _thread import RLock, allocate_lock, get_ident
 
 from ..guard import gate
 from . import lineage
+from .handlers import is_programs
 from .observer import Observer
 
 TYPE_CHECKING = False
@@ -151,6 +152,8 @@ class Process:
             put()
             found = get()
         except Exception as error:  # the framework's own: nothing of it may reach the program
+            if is_programs(error):
+                raise
             found = f"{type(error).__name__}: {error}"
         ok = bool(found == wanted)
         self.switches = [entry for entry in self.switches if entry["name"] != name]
@@ -163,6 +166,8 @@ class Process:
         try:
             action()
         except Exception as error:
+            if is_programs(error):
+                raise
             report = self._failed if vital else self.warn
             report(f"{what}: {type(error).__name__}: {error}")
 
@@ -340,8 +345,10 @@ class Process:
 
     def _reseed(self, generator: str) -> None:
         self.moving = True
-        self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
-        self.moving = False
+        try:
+            self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
+        finally:
+            self.moving = False
 
     def _check_hash_seed(self) -> None:
         """``-E`` and ``-I`` make the interpreter ignore PYTHONHASHSEED, which nothing can mend afterwards."""
