@@ -31,6 +31,8 @@ MARKER = "ENVBUILD_GUARD"
 OFF = "off"
 CONTROLS = "ENVBUILD_CONTROLS"
 """``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
+ANCESTORS = 64
+"""Processes above one that are asked for the marker."""
 PREFIX = "/opt/envbuild"
 RUN_DIR = "/run/envbuild"
 PIPE = "verdict.pipe"
@@ -172,6 +174,32 @@ def marker(identity: str, root: str = "/") -> str:
     fields = _first_line(os.path.join(root, "proc/1/stat")).rpartition(")")[2].split()
     started = fields[19] if len(fields) > 19 else ""
     return f"1/{identity[:16]}/{boot}/{space}/{started}"
+
+
+def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -> bool:
+    """Return whether a process without a marker was started, by others or itself, by one that has the wanted one.
+
+    A program may give its children an environment of their own; what they lack of the lock's is in their records.
+
+    Args:
+        wanted: the marker of this container.
+        environment: this process's; where there is a marker in it, another one, that counts alone.
+        root: of the file system.
+    """
+    if MARKER in environment:
+        return False
+    entry, process = f"{MARKER}={wanted}".encode(), "self"
+    for _ in range(ANCESTORS):
+        # The second field is the command in parentheses; the parent's number is the second one behind it.
+        fields = _first_line(os.path.join(root, "proc", process, "stat")).rpartition(")")[2].split()
+        process = fields[1] if len(fields) > 1 else "0"
+        try:
+            with FileIO(os.path.join(root, "proc", process, "environ")) as stream:
+                if entry in stream.readall().split(b"\0"):
+                    return True
+        except OSError:
+            return False
+    return False
 
 
 def write_verdict(verdict: Verdict, folder: str = RUN_DIR, *, replace: bool = True) -> None:

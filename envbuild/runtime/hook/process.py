@@ -11,6 +11,7 @@ import os
 import posix  # for the record: a program's tests replace functions of ``os``, and count calls
 import sys
 from _functools import partial  # type: ignore[import-not-found]
+from _io import FileIO
 from _thread import RLock, allocate_lock, get_ident
 
 from ..guard import gate
@@ -427,7 +428,7 @@ def _arguments() -> list[str]:
     found = getattr(sys, "orig_argv", None)
     if found is None:
         try:
-            with open("/proc/self/cmdline", "rb", buffering=0) as stream:
+            with FileIO("/proc/self/cmdline") as stream:
                 found = [os.fsdecode(word) for word in stream.readall().split(b"\0")[:-1]]
         except OSError:
             found = getattr(sys, "argv", [])

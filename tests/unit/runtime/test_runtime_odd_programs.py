@@ -53,6 +53,18 @@ process = multiprocessing.get_context("fork").Process(target=show)
 process.start()
 process.join()
 """,
+    "children and workers with an environment of their own": """
+import multiprocessing, os, subprocess, sys
+if __name__ == "__main__":
+    code = "import os, subprocess, sys; print(sorted(set(os.environ) - {'ENVBUILD_PROCESS'}));"
+    code += " sys.argv[1:] and subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    for environment in ({}, {"A": "1"}):
+        print(subprocess.check_output([sys.executable, "-c", code, code], env=environment))
+    print(subprocess.check_output(["env", "-i", sys.executable, "-c", code]))
+    os.environ.clear()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(abs, [-1]))
+""",
     "tests that count calls": """
 import builtins, json, os
 from unittest import mock
