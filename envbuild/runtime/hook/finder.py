@@ -111,6 +111,9 @@ FILLED = {"numpy": "for_numpy.fill"}
 """The same for experiments with memory that is filled."""
 
 
+_FILES = (".py", ".pyc", ".so")
+
+
 def install(process: Process, *tables: dict[str, str]) -> None:
     """Start watching for the modules of some tables, and set up what some start-up file has imported already."""
     watched = {name: [table for table in tables if name in table] for table in tables for name in table}
@@ -128,7 +131,7 @@ def install(process: Process, *tables: dict[str, str]) -> None:
 def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
     """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
-    if _of_project(name, module, process):
+    if _merely_named(name, module, process):
         return
 
     def step() -> None:
@@ -142,13 +145,15 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
         process.check_libraries()
 
 
-def _of_project(name: str, module: Any, process: Process) -> bool:
-    """Whether the project has a module of its own under a watched name: ``random.py``, ``torch.py``.
+def _merely_named(name: str, module: Any, process: Process) -> bool:
+    """Whether a module only has a watched name: the project's own ``random.py``, a stand-in that no file holds.
 
     A library that is developed in the project's folder has its version, as it has anywhere.
     """
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not process.observer.within(os.path.abspath(file)):
+    if not isinstance(file, str) or not file.endswith(_FILES):
+        return True
+    if not process.observer.within(os.path.abspath(file)):
         return False
     package = name.partition(".")[0]
     return package in getattr(sys, "stdlib_module_names", ()) or not hasattr(sys.modules.get(package), "__version__")

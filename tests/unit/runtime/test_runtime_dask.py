@@ -192,9 +192,12 @@ def test_what_a_version_has_not_is_left_alone(step: str, ordered: bool, monkeypa
 def test_the_steps_of_libraries_never_end_the_program() -> None:
     """What they replace is no interface: a version that has it otherwise is warned of."""
     warned, ended = [], []
-    process = types.SimpleNamespace(guarded=lambda what, action, *, vital: (ended if vital else warned).append(what))
+    process = types.SimpleNamespace(
+        guarded=lambda what, action, *, vital: (ended if vital else warned).append(what),
+        observer=types.SimpleNamespace(within=lambda path: False),
+    )
     for name in finder.TASKS:
-        finder.set_up(name, _module(), process, finder.TASKS)  # type: ignore[arg-type]
+        finder.set_up(name, _module(__file__="/site/module.py"), process, finder.TASKS)  # type: ignore[arg-type]
     assert warned == [*finder.TASKS]
     assert not ended
     assert not {"joblib", "ray", "dask", "distributed"}.intersection(name.partition(".")[0] for name in finder.WATCHED)

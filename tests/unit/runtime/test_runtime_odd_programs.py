@@ -94,6 +94,24 @@ for name in names:
 pathlib.Path("own.py").write_text(f"import {', '.join(names)}\\nprint({', '.join(f'{name}.name' for name in names)})")
 os.execv(sys.executable, [sys.executable, "own.py"])
 """,
+    "stand-ins for libraries": """
+import importlib.abc, importlib.machinery, os, sys, types
+class StandIn(types.ModuleType):
+    __file__ = os.devnull
+    def __getattr__(self, name):
+        return StandIn(name)
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name in ("torch", "jax") else None
+    def create_module(self, spec):
+        return StandIn(spec.name) if spec.name == "torch" else None
+    def exec_module(self, module):
+        module.found = True
+sys.meta_path.append(Finder())
+sys.path[:] = [path for path in sys.path if "site-packages" not in path]
+import jax, torch
+print(jax.found, torch.found, type(torch.cuda).__name__)
+""",
     "random loaded again": """
 import copy, importlib, pickle, random
 state = pickle.loads(pickle.dumps(random.getstate()))
