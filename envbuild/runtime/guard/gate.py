@@ -13,6 +13,8 @@ marker that its processes inherit from then on replaces the word ``off``.
 from __future__ import annotations
 
 import os
+import posix  # programs' tests replace functions of ``os`` and ``open``, and count calls
+from _io import FileIO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ MARKER = "ENVBUILD_GUARD"
 OFF = "off"
 CONTROLS = "ENVBUILD_CONTROLS"
 """``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
+ANCESTORS = 64
+"""Processes above one that are asked for the marker."""
 PREFIX = "/opt/envbuild"
 RUN_DIR = "/run/envbuild"
 PIPE = "verdict.pipe"
@@ -172,6 +176,32 @@ def marker(identity: str, root: str = "/") -> str:
     return f"1/{identity[:16]}/{boot}/{space}/{started}"
 
 
+def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -> bool:
+    """Return whether a process without a marker was started, by others or itself, by one that has the wanted one.
+
+    A program may give its children an environment of their own; what they lack of the lock's is in their records.
+
+    Args:
+        wanted: the marker of this container.
+        environment: this process's; where there is a marker in it, another one, that counts alone.
+        root: of the file system.
+    """
+    if MARKER in environment:
+        return False
+    entry, process = f"{MARKER}={wanted}".encode(), "self"
+    for _ in range(ANCESTORS):
+        # The second field is the command in parentheses; the parent's number is the second one behind it.
+        fields = _first_line(os.path.join(root, "proc", process, "stat")).rpartition(")")[2].split()
+        process = fields[1] if len(fields) > 1 else "0"
+        try:
+            with FileIO(os.path.join(root, "proc", process, "environ")) as stream:
+                if entry in stream.readall().split(b"\0"):
+                    return True
+        except OSError:
+            return False
+    return False
+
+
 def write_verdict(verdict: Verdict, folder: str = RUN_DIR, *, replace: bool = True) -> None:
     """Write ``verdict.json`` whole or not at all; without the folder, or if it is not writable, do nothing.
 
@@ -210,18 +240,18 @@ def send_verdict(verdict: Verdict, folder: str = RUN_DIR) -> bool:
 
 def write_atomic(path: str, text: str) -> bool:
     """Write a small file under a temporary name and rename it; False if that is not possible here."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{posix.getpid()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = posix.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     except OSError:
         return False
     try:
-        with open(descriptor, "wb", buffering=0) as stream:
+        with FileIO(descriptor, "w") as stream:
             stream.write(text.encode("utf-8", "surrogateescape"))
-        os.rename(temporary, path)
+        posix.rename(temporary, path)
     except OSError:
         try:
-            os.unlink(temporary)
+            posix.unlink(temporary)
         except OSError:
             pass
         return False
@@ -231,7 +261,7 @@ def write_atomic(path: str, text: str) -> bool:
 def say(text: str) -> None:
     """Write to standard error as UTF-8, whatever the locale; a closed stream is no reason to fail."""
     try:
-        os.write(2, text.encode("utf-8", "backslashreplace"))
+        posix.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         pass
 

@@ -7,6 +7,7 @@ code runs the step is taken off again: the module never sees it.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from .process import LOADERS
@@ -54,6 +55,7 @@ PARSERS = {
 }
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
 TASKS = {
+    "concurrent.futures.interpreter": "for_pools.set_up_interpreters",
     "mpi4py.futures.pool": "for_pools.set_up_mpi",
     "joblib.parallel": "for_pools.set_up_joblib",
     "joblib._dask": "for_dask.set_up_joblib",
@@ -109,6 +111,9 @@ FILLED = {"numpy": "for_numpy.fill"}
 """The same for experiments with memory that is filled."""
 
 
+_FILES = (".py", ".pyc", ".so")
+
+
 def install(process: Process, *tables: dict[str, str]) -> None:
     """Start watching for the modules of some tables, and set up what some start-up file has imported already."""
     watched = {name: [table for table in tables if name in table] for table in tables for name in table}
@@ -126,6 +131,9 @@ def install(process: Process, *tables: dict[str, str]) -> None:
 def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
     """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
+    if _merely_named(name, module, process):
+        return
+
     def step() -> None:
         adapter, _, function = table[name].partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
@@ -135,6 +143,20 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
     process.guarded(name, step, vital=table is WATCHED)
     if table is WATCHED and name in LOADERS:
         process.check_libraries()
+
+
+def _merely_named(name: str, module: Any, process: Process) -> bool:
+    """Whether a module only has a watched name: the project's own ``random.py``, a stand-in that no file holds.
+
+    A library that is developed in the project's folder has its version, as it has anywhere.
+    """
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.endswith(_FILES):
+        return True
+    if not process.observer.within(os.path.abspath(file)):
+        return False
+    package = name.partition(".")[0]
+    return package in getattr(sys, "stdlib_module_names", ()) or not hasattr(sys.modules.get(package), "__version__")
 
 
 class Finder:

@@ -9,7 +9,7 @@ so that streams differ between processes and repeat between runs. Paths:
 - ``rank N``: process N > 0 of a distributed job (the launcher's variable, ``RANKS``);
 - ``rank 1.0``: the same where a launcher sets the numbers of node and process only;
 - ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
-- ``fork 3``: the third child that the parent made with ``os.fork``;
+- ``fork 3``: the third child that the parent's main thread made with ``os.fork``; ``fork 1 of threads``: other threads;
 - ``exec train.py.2``: another Python that a Python of the run started: its script, its module or a digest of its code,
   and how many of that name the parent had started from its main thread. Arguments do not count: they hold names of
   temporary files, ports, connection files;
@@ -17,7 +17,7 @@ so that streams differ between processes and repeat between runs. Paths:
   arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
   whose masked arguments are equal, at the same time, are not distinguished reliably;
 - ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
-- ``interpreter 2``: an interpreter beside a process's first one (``InterpreterPoolExecutor``), in the same process;
+- ``interpreter 2``: a further interpreter of a process (``InterpreterPoolExecutor``), by its number;
 - ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py); ``ray task ID``, ``task 2/actor``: of Ray.
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
@@ -106,7 +106,7 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
 
 
 def _interpreter() -> str:
-    """Return the number of an interpreter beside a process's first; that one also begins so, after ``exec``."""
+    """Return the place of a further interpreter of this process; its first one, also after ``exec``, has none."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             found = __import__(name).get_current()
@@ -118,7 +118,7 @@ def _interpreter() -> str:
 
 
 def is_beside(path: str) -> bool:
-    """Whether a path is that of an interpreter beside a process's first one."""
+    """Whether a path is that of a further interpreter of a process."""
     return path.rpartition("/")[2].startswith("interpreter ")
 
 
@@ -205,8 +205,8 @@ def worker(path: str, identity: Sequence[int]) -> str:
     return "/".join([*parts, "worker " + ".".join(map(str, identity))])
 
 
-def fork(path: str, number: int) -> str:
-    """Return the path of the ``number``-th child that ``os.fork`` made."""
+def fork(path: str, number: str) -> str:
+    """Return the path of the child that ``os.fork`` made as its process's ``number``-th."""
     return _join(path, f"fork {number}")
 
 

@@ -11,12 +11,16 @@ microseconds an event, and 5 for a read of the project's data.
 from __future__ import annotations
 
 import os
+import posix  # programs' tests replace functions of ``os`` and ``open``, and count calls
 import sys
+from _io import FileIO
 from _thread import get_ident
+from posixpath import basename, dirname, exists, isfile, join, normpath, split
 from time import monotonic
 
 from ..digest import sha256
 from ..guard import gate
+from .handlers import is_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,11 +109,13 @@ class Observer:
         try:
             mode, flags = arguments[1], arguments[2]
             if not flags and not self.script and path.endswith(".py"):
-                self.script = os.path.abspath(path)
+                self.script = _absolute(path)
             writes = flags & (os.O_WRONLY | os.O_RDWR) or (mode.__class__ is str and not mode.startswith("r"))
             self._opened(path, bool(writes), data)
             self.refresh()
-        except Exception:
+        except Exception as error:
+            if is_programs(error):
+                raise
             self.left_out += 1
         finally:
             self._busy.discard(thread)
@@ -118,7 +124,7 @@ class Observer:
         """Note a configuration file by name, whatever its suffix."""
         self._busy.add(get_ident())
         try:
-            self._note(os.path.abspath(path), SIZE)
+            self._note(_absolute(path), SIZE)
         finally:
             self._busy.discard(get_ident())
 
@@ -130,7 +136,7 @@ class Observer:
         return not any(part in path for part in _BESIDE)
 
     def _opened(self, path: str, writes: bool, data: bool) -> None:
-        path = os.path.abspath(path)
+        path = _absolute(path)
         if not self.within(path):
             return
         if path.endswith(".pyc"):
@@ -165,7 +171,7 @@ class Observer:
             self.reads_left_out += 1
             return
         try:
-            status = os.stat(path)
+            status = posix.stat(path)
         except OSError:
             return
         if status.st_mode & _KIND == _REGULAR:
@@ -223,8 +229,8 @@ class Observer:
 
     def _note_late(self, path: str) -> None:
         """Digest a module's file at the end: it was loaded from an archive, or by other means than ``open``."""
-        while path not in ("", "/") and not os.path.isfile(path):
-            path = os.path.dirname(path)
+        while path not in ("", "/") and not isfile(path):
+            path = dirname(path)
         if path in ("", "/") or path in self.files or self._full(path):
             return
         self.files[path] = {**digest_file(path, sys.maxsize), "at": "exit"}
@@ -234,10 +240,10 @@ def digest_file(path: str, limit: int) -> dict[str, Any]:
     """Return path, size in bytes and SHA-256 of a file; None for what cannot be had, no digest above the limit."""
     found: dict[str, Any] = {"path": path, "size": None, "sha256": None}
     try:
-        if os.stat(path).st_mode & _KIND != _REGULAR:  # a pipe would give its data only once
+        if posix.stat(path).st_mode & _KIND != _REGULAR:  # a pipe would give its data only once
             return found
-        with open(path, "rb", buffering=0) as stream:
-            found["size"] = size = os.fstat(stream.fileno()).st_size
+        with FileIO(path) as stream:
+            found["size"] = size = posix.fstat(stream.fileno()).st_size
             if size <= limit:
                 found["sha256"] = sha256(stream.readall())
     except OSError:
@@ -245,10 +251,15 @@ def digest_file(path: str, limit: int) -> dict[str, Any]:
     return found
 
 
+def _absolute(path: str) -> str:
+    """Do what ``os.path.abspath`` does, which a program may have replaced."""
+    return normpath(path if path.startswith("/") else join(posix.getcwd(), path))
+
+
 def _here() -> str:
     """Return the working directory; empty if it was removed."""
     try:
-        return os.getcwd()
+        return posix.getcwd()
     except OSError:
         return ""
 
@@ -262,15 +273,15 @@ def _file_of(module: ModuleType) -> str:
         return ""
     if not isinstance(path, str):
         return ""
-    path = os.path.abspath(path)
+    path = _absolute(path)
     return source_of(path) if path.endswith(".pyc") else path
 
 
 def source_of(path: str) -> str:
     """Return the source of a bytecode file (PEP 3147) if it is there, else the file itself."""
-    folder, name = os.path.split(path)
-    if os.path.basename(folder) == "__pycache__":
-        source = os.path.join(os.path.dirname(folder), name.partition(".")[0] + ".py")
-        if os.path.exists(source):
+    folder, name = split(path)
+    if basename(folder) == "__pycache__":
+        source = join(dirname(folder), name.partition(".")[0] + ".py")
+        if exists(source):
             return source
     return path

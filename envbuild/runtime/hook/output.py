@@ -13,7 +13,7 @@ def write_whole_lines() -> None:
 
     ``python -u`` is the program's own wish, and stays.
     """
-    if not os.environ.get("PYTHONUNBUFFERED") or "-u" in sys.orig_argv[1:2]:
+    if not os.environ.get("PYTHONUNBUFFERED") or "-u" in getattr(sys, "orig_argv", ())[1:2]:
         return
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "write_through", False):

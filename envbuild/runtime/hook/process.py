@@ -8,12 +8,15 @@ Nothing here may break the program: where the folder is missing or read-only the
 from __future__ import annotations
 
 import os
+import posix  # for the record: a program's tests replace functions of ``os``, and count calls
 import sys
 from _functools import partial  # type: ignore[import-not-found]
-from _thread import allocate_lock, get_ident
+from _io import FileIO
+from _thread import RLock, allocate_lock, get_ident
 
 from ..guard import gate
 from . import lineage
+from .handlers import is_programs
 from .observer import Observer
 
 TYPE_CHECKING = False
@@ -62,12 +65,13 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
-        self.forks = self.calls = 0
+        self.forks = self.forks_of_threads = self.calls = 0
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
-        self.starting = allocate_lock()
+        self.starting = RLock()  # a signal's handler may start a program while one is started
         self.main_thread = get_ident()
         self.moving = False
+        self.forked_as = ""
         self.task = ""
         self.inherited_by_task: dict[str, str] = {}
         self.stopping = False
@@ -149,6 +153,8 @@ class Process:
             put()
             found = get()
         except Exception as error:  # the framework's own: nothing of it may reach the program
+            if is_programs(error):
+                raise
             found = f"{type(error).__name__}: {error}"
         ok = bool(found == wanted)
         self.switches = [entry for entry in self.switches if entry["name"] != name]
@@ -161,6 +167,8 @@ class Process:
         try:
             action()
         except Exception as error:
+            if is_programs(error):
+                raise
             report = self._failed if vital else self.warn
             report(f"{what}: {type(error).__name__}: {error}")
 
@@ -181,7 +189,7 @@ class Process:
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
-        self.calls = self.forks = 0
+        self.calls = self.forks = self.forks_of_threads = 0
         self.programs = {}
         self._move(self.path)
 
@@ -225,7 +233,8 @@ class Process:
                 self._keep_memory()
             leave(status)
 
-        _exit.__wrapped__, _exit.__doc__, _exit.__module__ = leave, leave.__doc__, "os"  # type: ignore[attr-defined]
+        _exit.__wrapped__, _exit.__doc__ = leave, leave.__doc__  # type: ignore[attr-defined]
+        _exit.__module__, _exit.__qualname__ = "os", "_exit"  # it is handed to pools
         os._exit = _exit
 
     def _keep_memory(self) -> None:
@@ -257,8 +266,8 @@ class Process:
         }
         return {
             "format": FORMAT,
-            "pid": os.getpid(),
-            "parent": os.getppid(),
+            "pid": posix.getpid(),
+            "parent": posix.getppid(),
             "path": self.path,
             "seed": self._own_seed(),
             "level": self.config.LEVEL,
@@ -292,19 +301,26 @@ class Process:
         return found
 
     def _before_fork(self) -> None:
-        self.forks += 1
+        # When other threads fork is a race: the main thread's numbers do not depend on it.
+        if get_ident() == self.main_thread:
+            self.forks += 1
+            self.forked_as = f"{self.forks}"
+        else:
+            self.forks_of_threads += 1
+            self.forked_as = f"{self.forks_of_threads} of threads"
         self.inherited_by_child = self.states()
 
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
         self.inherited = self.inherited_by_child
-        origin, number, self.forks = self.task or self.path, self.forks, 0
-        self.task, self.calls, self.main_thread = "", 0, get_ident()
+        origin = self.task or self.path
+        self.task, self.main_thread = "", get_ident()
+        self.calls = self.forks = self.forks_of_threads = 0
         self.programs = {}
-        self.writing, self.starting = allocate_lock(), allocate_lock()
+        self.writing, self.starting = allocate_lock(), RLock()
         self._parameters, self.forked = None, True
         self.observer.forked()
-        self._move(lineage.fork(origin, number))
+        self._move(lineage.fork(origin, self.forked_as))
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""
@@ -319,14 +335,21 @@ class Process:
 
     def _move(self, path: str) -> None:
         self.path = path
-        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or path)
+        self._announce()
         for generator in self.reseeders:
             self._reseed(generator)
 
+    def _announce(self) -> None:
+        """Leave children their parent's place; a program that cleared its environment leaves them none."""
+        if lineage.VARIABLE in os.environ and not lineage.is_beside(self.path):
+            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or self.path)
+
     def _reseed(self, generator: str) -> None:
         self.moving = True
-        self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
-        self.moving = False
+        try:
+            self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
+        finally:
+            self.moving = False
 
     def _check_hash_seed(self) -> None:
         """``-E`` and ``-I`` make the interpreter ignore PYTHONHASHSEED, which nothing can mend afterwards."""
@@ -369,10 +392,10 @@ def _put(found: dict[str, str], generator: str, draw: Callable[[], str]) -> None
 
 
 def _write(folder: str, record: dict[str, Any]) -> None:
-    if os.access(folder, os.W_OK):
+    if posix.access(folder, os.W_OK):
         from ..fastjson import dumps
 
-        gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), dumps(record) + "\n")
+        gate.write_atomic(f"{folder}/process-{posix.getpid()}.json", dumps(record) + "\n")
 
 
 def _missing() -> dict[str, str]:
@@ -405,7 +428,7 @@ def _arguments() -> list[str]:
     found = getattr(sys, "orig_argv", None)
     if found is None:
         try:
-            with open("/proc/self/cmdline", "rb", buffering=0) as stream:
+            with FileIO("/proc/self/cmdline") as stream:
                 found = [os.fsdecode(word) for word in stream.readall().split(b"\0")[:-1]]
         except OSError:
             found = getattr(sys, "argv", [])

@@ -11,6 +11,6 @@ def answer() -> None:
     """Print the stacks of all threads whenever the signal comes; children inherit that, other programs do not."""
     try:
         import faulthandler
-    except ImportError:  # an interpreter beside the process's first, which answers (``InterpreterPoolExecutor``)
+    except ImportError:  # a further interpreter of this process; the first one answers (``InterpreterPoolExecutor``)
         return
     faulthandler.register(SIGNAL, file=_STDERR, all_threads=True)

@@ -24,7 +24,12 @@ def start() -> None:
     if _started:
         return
     _started = True
-    if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
+    marker = gate.marker(config.IDENTITY)
+    if (
+        os.environ.get(gate.MARKER) != marker
+        and not gate.passed_above(marker, os.environ)
+        and not gate.pass_or_refuse("startup")
+    ):
         os._exit(gate.REFUSED)
     fixed = os.environ.get("ENVBUILD_FIX", "")
     if "memory" in fixed:

@@ -73,6 +73,8 @@ def notice_seeds(module: Any, function: str, name: str, process: Process) -> Non
     noticed.__name__ = noticed.__qualname__ = function
     noticed.__module__, noticed.__doc__ = module.__name__, original.__doc__
     noticed.__wrapped__ = original  # type: ignore[attr-defined]
+    if hasattr(original, "__self__"):
+        noticed.__self__ = original.__self__  # type: ignore[attr-defined] # programs ask it for the generator
     setattr(module, function, noticed)
 
 

@@ -23,6 +23,33 @@ if TYPE_CHECKING:
     from .process import Process
 
 
+STARTUP = f"{__name__.rpartition('.')[0]}.startup"
+"""The module that is there in each Python that has the hook."""
+
+
+def enter(startup: str, place: str, inherited: dict[str, str]) -> None:
+    """Become a task in an interpreter that has the hook; it needs nothing of this module, to be sent to any."""
+    import sys
+
+    found = sys.modules.get(startup)
+    if found is not None and found.process is not None:
+        found.process.enter_task(place, inherited)
+
+
+def by_value(task: Any, *state: Any) -> tuple[Any, ...]:
+    """Return how ``pickle`` makes a task again: as what the program gave, where the hook is not.
+
+    A worker may be a Python that imports nothing of this package (``python -S``, one that the program brought along).
+
+    Args:
+        task: its class has ``restored``, which takes the state.
+        state: begins with what the program gave.
+    """
+    kind = type(task)
+    made = f"__import__({kind.__module__!r}, fromlist=['*']).{kind.__name__}.restored(*state)"
+    return eval, (f"{made} if {STARTUP!r} in __import__('sys').modules else state[0]", {"state": state})
+
+
 class Task:
     """Calls a function after the generators were seeded for it, in another process than the one that made it."""
 
@@ -33,6 +60,17 @@ class Task:
         self.process = os.getpid()
         self.place = f"{call.place}.{number}"
         self.inherited = call.inherited
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to any worker."""
+        return by_value(self, self.function, self.process, self.place, self.inherited)
+
+    @classmethod
+    def restored(cls, function: Callable[..., Any], process: int, place: str, inherited: dict[str, str]) -> Task:
+        """Return the task that ``process`` has pickled."""
+        task = cls.__new__(cls)
+        task.function, task.process, task.place, task.inherited = function, process, place, inherited
+        return task
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Become the task, then do it."""

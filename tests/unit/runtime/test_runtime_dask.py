@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import pickle
 import queue
 import random
 import sys
@@ -145,6 +146,27 @@ def test_tokens_of_older_versions_have_two_halves_too(version: str, monkeypatch:
     assert found[0][16:] != found[1][16:]
 
 
+def test_a_copy_of_a_hash_has_two_halves_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is added to one of both is not in the other; views of memory are data too."""
+    module = _another_run(monkeypatch)
+    token = module.hashlib.md5(memoryview(b"(1, 2)"))
+    token.update(f"axis={module.uuid.uuid4()}".encode())
+    expected = token.hexdigest()
+    copy = token.copy()
+    assert (copy.hexdigest(), expected[16:]) == (expected, for_dask._Names.own)
+    copy.update(b"more")
+    assert token.hexdigest() == expected != copy.hexdigest()
+    assert copy.hexdigest()[16:] == for_dask._Names.own
+
+
+def test_many_parts_of_a_hash_take_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data of 64 MiB in parts of 256 bytes: copied with each part, that was 8 TiB."""
+    token, part = _another_run(monkeypatch).hashlib.md5(), bytes(256)
+    for _ in range(1 << 18):
+        token.update(part)
+    assert token.hexdigest() == hashlib.md5(bytes(1 << 26)).hexdigest()
+
+
 DASK = sorted({step for step in finder.TASKS.values() if step.startswith("for_dask.")})
 
 
@@ -170,9 +192,12 @@ def test_what_a_version_has_not_is_left_alone(step: str, ordered: bool, monkeypa
 def test_the_steps_of_libraries_never_end_the_program() -> None:
     """What they replace is no interface: a version that has it otherwise is warned of."""
     warned, ended = [], []
-    process = types.SimpleNamespace(guarded=lambda what, action, *, vital: (ended if vital else warned).append(what))
+    process = types.SimpleNamespace(
+        guarded=lambda what, action, *, vital: (ended if vital else warned).append(what),
+        observer=types.SimpleNamespace(within=lambda path: False),
+    )
     for name in finder.TASKS:
-        finder.set_up(name, _module(), process, finder.TASKS)  # type: ignore[arg-type]
+        finder.set_up(name, _module(__file__="/site/module.py"), process, finder.TASKS)  # type: ignore[arg-type]
     assert warned == [*finder.TASKS]
     assert not ended
     assert not {"joblib", "ray", "dask", "distributed"}.intersection(name.partition(".")[0] for name in finder.WATCHED)
@@ -287,6 +312,19 @@ def test_tasks_of_the_scheduler_of_processes_are_entered_one_by_one(monkeypatch:
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert batch([("a", 1), ("b", 2)]) == ["a", "b"]
     assert process.entered == [for_dask.place("a"), for_dask.place("b")]
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_batch_is_pickled_as_what_dask_gave_for_workers_without_the_hook(
+    hooked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with the hook gets the batch, with the process that made it."""
+    pickled = pickle.dumps(for_dask.Batch(sorted))
+    if hooked:
+        monkeypatch.setitem(sys.modules, "envbuild.runtime.hook.startup", types.ModuleType("startup"))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    found = pickle.loads(pickled)
+    assert (found.run, found.process > 0) == (sorted, True) if hooked else found is sorted
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])

@@ -40,6 +40,35 @@ def test_marker(tmp_path: Path) -> None:
     assert make_proc(tmp_path, "0000", 117) != make_proc(tmp_path, "5f1c", 117)
 
 
+@pytest.mark.parametrize(
+    ("processes", "environment", "passed"),
+    [
+        ({"self": (7, ""), "7": (1, "A=1\0ENVBUILD_GUARD=M\0"), "1": (0, "")}, {}, True),
+        ({"self": (7, ""), "7": (1, "A=1\0"), "1": (0, "ENVBUILD_GUARD=M")}, {}, True),
+        (
+            {"self": (7, "ENVBUILD_GUARD=M\0"), "7": (1, "ENVBUILD_GUARD=Mx\0"), "1": (0, "XENVBUILD_GUARD=M")},
+            {},
+            False,
+        ),
+        ({"self": (7, ""), "7": (1, "ENVBUILD_GUARD=M\0")}, {"ENVBUILD_GUARD": "another"}, False),
+        ({"self": (0, ""), "1": (0, "ENVBUILD_GUARD=M\0")}, {}, False),
+        ({"self": (7, ""), "7": (7, "")}, {}, False),
+        ({}, {}, False),
+    ],
+    ids=["parent", "first", "others", "own", "from outside", "circle", "no proc"],
+)
+def test_a_process_without_marker_is_a_child_of_one_that_has_it(
+    processes: dict[str, tuple[int, str]], environment: dict[str, str], passed: bool, tmp_path: Path
+) -> None:
+    """A program may clear its children's environment; one that comes from outside the container has no such parent."""
+    for name, (parent, variables) in processes.items():
+        folder = tmp_path / "proc" / name
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text(f"9 (a) b) S {parent} 1 1\n")
+        (folder / "environ").write_text(variables)
+    assert gate.passed_above("M", environment, str(tmp_path)) is passed
+
+
 def test_marker_without_proc(tmp_path: Path) -> None:
     """Parts that cannot be read are empty: two processes of one container still agree."""
     assert gate.marker("0123456789abcdef0123", str(tmp_path)) == "1/0123456789abcdef///"

@@ -164,7 +164,7 @@ def test_multiprocessing_children() -> None:
     assert place == "rank 1/worker"
     assert not lineage.is_worker(["python", "train_multiprocessing.py"])
     assert lineage.worker(place, (2, 1)) == "rank 1/worker 2.1"
-    assert lineage.worker(lineage.fork("rank 1", 4), (2,)) == "rank 1/worker 2"
+    assert lineage.worker(lineage.fork("rank 1", "4"), (2,)) == "rank 1/worker 2"
     assert lineage.worker("", (1,)) == "worker 1"
 
 

@@ -84,6 +84,27 @@ def test_the_scripts_own_seed_decides(tree: Tree) -> None:
     assert not set(draws(tree, "7", "fork")) & set(draws(tree, "8", "fork"))
 
 
+def test_workers_without_the_hook_do_their_tasks(tree: Tree, tmp_path: Path) -> None:
+    """A pool may start another Python, or ``python -S``: tasks are pickled as what the program gave."""
+    plain, script = tmp_path / "python", tmp_path / "plain.py"
+    plain.write_text(f'#!/bin/sh\nexec {tree.python} -I -S "$@"\n')
+    plain.chmod(0o755)
+    script.write_text("""
+import concurrent.futures, multiprocessing, sys
+def hooked(number):
+    return number, any(name.endswith("hook.startup") for name in sys.modules)
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    context.set_executable(sys.argv[1])
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as executor:
+        print(list(executor.map(hooked, range(2))))
+    with context.Pool(1) as pool:
+        print(pool.map(hooked, range(2)), pool.apply(hooked, (2,)))
+""")
+    found = tree.execute(str(script), str(plain), timeout=60).stdout.splitlines()
+    assert found == ["[(0, False), (1, False)]", "[(0, False), (1, False)] (2, False)"]
+
+
 def test_without_the_hook_they_differ(tree: Tree) -> None:
     """The control off: no two runs agree."""
     startup = tree.site / "00-envbuild.pth"

@@ -25,7 +25,7 @@ import sys
 from _thread import get_ident
 
 from ...digest import sha256
-from ..tasks import Task
+from ..tasks import Task, by_value
 from .for_pools import JOBLIB, ORDER, replace
 
 TYPE_CHECKING = False
@@ -191,6 +191,17 @@ class Batch:
     def __init__(self, run: Callable[[Any], Any]) -> None:
         self.run, self.process = run, os.getpid()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to any worker."""
+        return by_value(self, self.run, self.process)
+
+    @classmethod
+    def restored(cls, run: Callable[[Any], Any], process: int) -> Batch:
+        """Return the batch that ``process`` has pickled."""
+        batch = cls(run)
+        batch.process = process
+        return batch
+
     def __call__(self, tasks: Any) -> list[Any]:
         """Become each task in turn, then do it."""
         from ..startup import process
@@ -296,23 +307,29 @@ def _halved(md5: Any) -> Any:
 class _Digest:
     """A digest by ``md5``, in two halves where its data has a name of this process in it."""
 
-    def __init__(self, md5: Any, data: bytes, options: Any) -> None:
-        self._md5, self._data, self._options = md5, bytes(data), options
+    def __init__(self, md5: Any, data: Any, options: Any) -> None:
+        self._real, self._md5, self._data, self._options = md5(data, **options), md5, bytearray(data), options
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._md5(self._data, **self._options), name)
+        return getattr(self._real, name)
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: Any) -> None:
         """Add to the data."""
+        self._real.update(data)
         self._data += data
+
+    def copy(self) -> _Digest:
+        """Return another digest of the same data."""
+        return _Digest(self._md5, self._data, self._options)
 
     def hexdigest(self) -> str:
         """Return 32 digits; the second half is this process's if the data has a name of its."""
         own, data = _Names.own.encode(), self._data
         for form in (own, own[:4] + b"-" + own[4:]):
             data = data.replace(form, b"")
-        found: str = self._md5(data, **self._options).hexdigest()
-        return found if data == self._data else found[:_HALF] + _Names.own
+        if len(data) == len(self._data):
+            return str(self._real.hexdigest())
+        return str(self._md5(data, **self._options).hexdigest())[:_HALF] + _Names.own
 
 
 def _in_order() -> Any:

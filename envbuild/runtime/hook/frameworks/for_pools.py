@@ -1,10 +1,13 @@
-"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor``, mpi4py's and joblib."""
+"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor``, mpi4py's and joblib.
+
+And of interpreters in one process: ``concurrent.futures.InterpreterPoolExecutor``.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from ..tasks import Call, Task
+from ..tasks import STARTUP, Call, Task, enter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +45,43 @@ def set_up_pool(module: Any, process: Process) -> None:
 def set_up_executor(module: Any, process: Process) -> None:
     """Number what ``ProcessPoolExecutor`` is given; its ``map`` submits too."""
     _number_submits(module.ProcessPoolExecutor, process)
+
+
+class _Numbered(tuple):  # type: ignore[type-arg]
+    """A task of ``InterpreterPoolExecutor``: what it calls stays what it is, as some functions are not pickled."""
+
+    call: Call
+
+
+def set_up_interpreters(module: Any, process: Process) -> None:
+    """Have the interpreter that takes a task of ``InterpreterPoolExecutor`` seed all generators first."""
+    kind: Any = getattr(module, "InterpreterPoolExecutor", None)
+    context: Any = getattr(module, "WorkerContext", None)
+    prepare: Any = getattr(kind, "prepare_context", None)
+    run: Any = getattr(context, "run", None)
+    if prepare is None or run is None:
+        return
+
+    def prepared(own: Any, *arguments: Any, **options: Any) -> Any:
+        create_context, resolve = prepare.__func__(own, *arguments, **options)
+
+        def resolved(*given: Any) -> Any:
+            task = resolve(*given)
+            if type(task) is tuple:
+                task = _Numbered(task)
+                task.call = Call(process)
+            return task
+
+        return create_context, resolved
+
+    def run_numbered(self: Any, task: Any) -> Any:
+        if isinstance(task, _Numbered):
+            place = (f"{task.call.place}.0", task.call.inherited)
+            process.guarded("interpreters", lambda: self.interp.call(enter, STARTUP, *place), vital=False)
+        return run(self, task)
+
+    kind.prepare_context = classmethod(named(prepare.__func__, prepared))
+    replace(context, "run", run, run_numbered)
 
 
 def set_up_mpi(module: Any, process: Process) -> None:

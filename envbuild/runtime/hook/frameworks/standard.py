@@ -24,8 +24,15 @@ def seed_random(module: Any, process: Process) -> None:
     """Seed the module's functions. ``random.Random()`` objects are left alone: names of semaphores rely on them."""
     notice_seeds(module, "seed", "random.seed", process)
     apply("python", module, process, ACCESS)
-    # The module itself reseeds forked children from the system's entropy, after the hook's own handler.
-    os.register_at_fork(after_in_child=lambda: process.reapply("random"))
+    generator = module._inst
+
+    def reseed() -> None:
+        """The module itself reseeds forked children from the system's entropy, after the hook's own handler."""
+        process.reapply("random")
+        if generator is not module._inst:  # the module was loaded again; names of before still draw from this one
+            generator.seed(process.seed("random"))
+
+    os.register_at_fork(after_in_child=reseed)
 
 
 def _state(module: Any) -> str:
@@ -60,6 +67,8 @@ def number_workers(module: Any, process: Process) -> None:
 def number_programs(module: Any, process: Process) -> None:
     """Give each program that is started its number: ``subprocess``, ``asyncio`` and ``multiprocessing`` end here."""
     low: Any = __import__("_posixsubprocess")
+    if hasattr(low.fork_exec, "__wrapped__"):  # the module is loaded again
+        return
     fork_exec, posix_spawn = low.fork_exec, os.posix_spawn
 
     def start(words: Any, environment: Any, replaced: Any, call: Any) -> Any:
@@ -86,6 +95,7 @@ def number_programs(module: Any, process: Process) -> None:
     def numbered_posix_spawn(path: Any, argv: Any, env: Any, **options: Any) -> Any:
         return start(argv, env, _with_value, lambda env: posix_spawn(path, argv, env, **options))
 
+    numbered_fork_exec.__wrapped__ = fork_exec  # type: ignore[attr-defined]
     low.fork_exec = numbered_fork_exec
     if hasattr(module, "_fork_exec"):  # since Python 3.11
         module._fork_exec = numbered_fork_exec
