@@ -30,6 +30,8 @@ _ORDER = 22
 """Weight of lines in another order: what puts them there comes before."""
 _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
+_UNSEEN = 12
+"""Weight of what was not looked into: everything that was found comes before."""
 
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
@@ -45,6 +47,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *(finding for finding, _ in called if not _is_of_table(finding, foreign)),
         *of_operations(evidence),
         *_of_the_lock(evidence),
+        *_of_gpus(evidence),
     ]
     started = [*of_programs(evidence, causes)]
     causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
@@ -222,3 +225,15 @@ def _of_the_lock(evidence: Evidence) -> Iterator[Finding]:
         what = f"the runs differ by rounding alone, and sums run on {determinism.threads} threads"
         attempt = "set determinism: {threads: 1} to see whether it is the threads"
         yield Finding(area="lock", weight=40, what=what, attempt=attempt)
+
+
+def _of_gpus(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a GPU in whose kernels nothing here looks: nobody else can name what they do."""
+    computed = any(process.frameworks for process in evidence.a.processes)
+    if evidence.a.gpus and not computed:
+        yield Finding(
+            area="gpu",
+            weight=_UNSEEN,
+            what="what the program computes on the GPU: no framework was loaded whose operations repeat with this lock",
+            attempt="add in a fixed order in kernels of your own, not with atomics; or compute on the CPU, to compare",
+        )

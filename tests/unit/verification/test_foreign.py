@@ -145,3 +145,17 @@ def test_which_files_are_scripts() -> None:
     """Paths of the project in command lines, for a shell too; no data and no Python."""
     source = "import subprocess\nsubprocess.run('Rscript tools/sim.R data.csv | bash -c \"sh x.sh\"', shell=True)\n"
     assert scripts_named(source) == ["tools/sim.R", "x.sh"]
+
+
+def test_a_gpu_that_no_framework_computes_on() -> None:
+    """Whoever launches kernels himself is told so, behind all else that was found; a framework's are made to repeat."""
+    kernels = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n"
+    (cause,) = rank_causes(
+        evidence(kernels, scripts={}, a=record(gpus="1", processes=()), b=record(gpus="1", processes=()))
+    )
+    assert cause.what.startswith("what the program computes on the GPU: no framework was loaded")
+    both = {"a": record(gpus="1", processes=()), "b": record(gpus="1", processes=())}
+    found = rank_causes(evidence(f"{kernels}import os\nos.urandom(4)\n", scripts={}, **both))
+    assert [each.area for each in found][-1] == "gpu"
+    assert len(found) > 1
+    assert rank_causes(evidence(kernels, scripts={})) == ()
