@@ -167,7 +167,7 @@ def check_attestation(
         statement=statement,
         signer=signer,
         inputs=bool(opened.lock.inputs),
-        host_differences=_host_differences(statement.predicate.host),
+        host_differences=_host_differences(statement.predicate.host, gpus=opened.lock.hardware.gpu is not None),
     )
 
 
@@ -228,11 +228,11 @@ def _arguments(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(command[1:] if command[:1] == ("python",) or list(command[:1]) == ["python"] else command)
 
 
-def _host_differences(host: attestation.Host) -> tuple[HostDifference, ...]:
-    """Return in what this machine differs from the one of the proof."""
+def _host_differences(host: attestation.Host, *, gpus: bool) -> tuple[HostDifference, ...]:
+    """Return in what this machine differs from the one of the proof; ``gpus``: its runs had some."""
     from envbuild.host.probe import host_facts
 
-    here = attestation.host_of(host_facts())
+    here = attestation.host_of(host_facts(gpus=gpus))
     pairs = ((name, getattr(host, name), getattr(here, name)) for name in ("cpu", "level", "gpus", "driver"))
     return tuple(HostDifference(name=name, there=there, here=now) for name, there, now in pairs if there != now)
 

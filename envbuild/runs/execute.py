@@ -381,7 +381,7 @@ class _Facts:
     def _gather(self, request: RunRequest, engine: RunEngine) -> None:
         from envbuild.host.probe import host_facts
 
-        self._found["host"] = host_facts()
+        self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
         with self._turn, suppress(OSError):

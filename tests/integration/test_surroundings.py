@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.host import probe
 from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.host.file import dumps, loads
 from envbuild.host.probe import host_facts, lacks_gpu_driver
@@ -79,6 +80,21 @@ def test_gpus_are_described_where_there_is_a_driver(tmp_path: Path, monkeypatch:
         ("Tesla T4", gpu_uuid(0x400), 40),
     ]
     assert loads(dumps(HostFacts(kernel="6.1", machine="x86_64", gpu=found))).gpu == found
+
+
+def test_a_run_without_gpus_wakes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Driver and names come from the driver's files: the libraries, which take seconds to wake a GPU, are not asked."""
+    monkeypatch.setattr(probe, "gpu_facts", lambda: pytest.fail("the driver was asked"))
+    names = {"0000:01:00.0": ("NVIDIA H200", gpu_uuid(0x200)), "0000:81:00.0": ("Tesla T4", "GPU-????????-????-????")}
+    for folder, (name, uuid) in names.items():
+        (tmp_path / "proc/driver/nvidia/gpus" / folder).mkdir(parents=True)
+        text = f"Model: \t\t {name}\nIRQ:   \t\t 33\nGPU UUID: \t {uuid}\nDevice Minor: \t 0\n"
+        (tmp_path / "proc/driver/nvidia/gpus" / folder / "information").write_text(text)
+    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
+    (tmp_path / "sys/module/nvidia/version").write_text(f"{DRIVER}\n")
+    found = host_facts(tmp_path, gpus=False).gpu
+    assert (found.driver, found.driver_source) == (DRIVER, "/sys/module/nvidia/version")
+    assert [(gpu.name, gpu.uuid) for gpu in found.devices] == [("NVIDIA H200", gpu_uuid(0x200)), ("Tesla T4", "")]
 
 
 def test_no_driver_costs_nothing() -> None:
