@@ -301,6 +301,33 @@ def test_limits_that_cannot_be_had_are_refused(theirs: Project) -> None:
     assert "systemd-run --user --scope -p Delegate=yes" in done.err
 
 
+@needs_root
+def test_stores_on_file_systems_that_are_mounted_with_less(made: Project, tmp_path: Path) -> None:
+    """No privileges, no devices, as homes and clusters' disks often are: the same image. No programs: a reason is given.
+
+    In a user namespace nobody may take such a restriction away, so that build steps have to keep it.
+    """
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    project = made.copy(folder, own_store=True)
+    shutil.rmtree(project.store / "derived")
+    subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,nosuid,nodev,noatime", str(folder)], check=True)
+        project.write("t.py", "print('here')\n")
+        project.must("build", "--offline", ENVBUILD_ENGINE="local")
+        assert project.must("run", "t.py", ENVBUILD_ENGINE="local").out == "here\n"
+        subprocess.run(["mount", "-o", "remount,bind,noexec", str(folder)], check=True)
+        shutil.rmtree(project.store / "derived")
+        done = project("build", "--offline", ENVBUILD_ENGINE="local")
+        assert (done.code, done.err.splitlines()[0]) == (
+            15,
+            "envbuild: cannot start programs in the store's folder, which is mounted noexec",
+        )
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 IN_GROUP = """\
 import sys
 from envbuild.engine.local.limits import Group

@@ -82,6 +82,7 @@ _CAPABILITY = "security.capability"
 EMULATOR = "emulator"
 """Name of the program in the step's folder that starts those of another machine."""
 EMULATE = "have the kernel start programs through the emulator"
+START = "start programs in the store's folder, which is mounted noexec"
 _EMULATED = {"aarch64": 0xB7}
 """Machines that can be emulated, with their number in ELF's ``e_machine``; 64 bits, little-endian."""
 WHOLE = "dev/.whole"
@@ -157,8 +158,10 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool, 
         _make_in_memory(request["result"])
     else:
         _mount("root", "root", None, _BIND)
-        _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
+        _remount("root", _NODEV)
         os.chdir("root")
+    if os.statvfs(".").f_flag & _NOEXEC:
+        raise _RefusedError(START, errno.EACCES)
     if has_base:
         _lay("../base")
     if shown := request.get("shown"):
@@ -203,7 +206,7 @@ def _make_in_memory(result: str) -> None:
     _mount("tmpfs", "memory", "tmpfs", _NODEV, "mode=755,nr_inodes=0")
     os.makedirs(f"memory/{place}")
     _mount(f"root/{place}", f"memory/{place}", None, _BIND)
-    _mount(None, f"memory/{place}", None, _BIND | _REMOUNT | _NODEV)
+    _remount(f"memory/{place}", _NODEV)
     os.chdir("memory")
 
 
@@ -220,8 +223,7 @@ def _take_base(request: dict[str, Any]) -> bool:
 
 def _restrict(place: str) -> None:
     """Let nobody write to a mount, nor use devices in it."""
-    flags = os.statvfs(place).f_flag & (_NOSUID | _NOEXEC)
-    _mount(None, place, None, _BIND | _REMOUNT | _RDONLY | _NODEV | flags)
+    _remount(place, _RDONLY | _NODEV)
 
 
 def _lay(base: str) -> None:
@@ -310,7 +312,7 @@ def _show(place: str) -> None:
         if not os.path.isdir(place[:end]):
             os.mkdir(place[:end])
     _mount("../shown", place, None, _BIND)
-    _mount(None, place, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+    _remount(place, _RDONLY | _NOSUID | _NODEV | _NOEXEC)
 
 
 def _unpack(stream: Any, *, strict: bool, owners: Any, streamed: bool = False) -> bool:
@@ -495,7 +497,7 @@ def _mount_proc(place: str) -> None:
     _mount("proc", place, "proc", _NOSUID | _NODEV | _NOEXEC)
     for path in (f"{place}/{name}" for name in _READ_ONLY if os.path.exists(f"{place}/{name}")):
         _mount(path, path, None, _BIND | _REC)
-        _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+        _remount(path, _RDONLY | _NOSUID | _NODEV | _NOEXEC)
     for path in (f"{place}/{name}" for name in _HIDDEN):
         if os.path.isdir(path):
             _mount("tmpfs", path, "tmpfs", _RDONLY)
@@ -605,6 +607,12 @@ def _walk(result: str) -> Iterator[tuple[str, str]]:
         if os.path.isdir(path) and not os.path.islink(path) and not (not top and name in _ENGINES):
             below = sorted(os.listdir(path), reverse=True)
             waiting += [(f"{path.rstrip('/')}/{entry}", f"{name}/{entry}" if name else entry) for entry in below]
+
+
+def _remount(place: str, flags: int) -> None:
+    """Set flags of a mount. It keeps those that it has: in a user namespace nobody may take them away (EPERM)."""
+    kept = os.statvfs(place).f_flag & (_RDONLY | _NOSUID | _NODEV | _NOEXEC)
+    _mount(None, place, None, _BIND | _REMOUNT | flags | kept)
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

@@ -32,7 +32,7 @@ from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
 from envbuild.engine.local.memory import free_memory
-from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, WHOLE
+from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, START, WHOLE
 from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, EngineError
 
@@ -451,6 +451,10 @@ def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
     if answer["failed"] == EMULATE:
         return EngineError(
             f"cannot run build steps of another architecture: cannot {EMULATE}: {os.strerror(reason)}", _NATIVE
+        )
+    if answer["failed"] == START:
+        return EngineError(
+            f"cannot {START}", "choose another folder: export ENVBUILD_STORE=FOLDER; or remount it with exec"
         )
     message = f"cannot run a build step without a container engine: cannot {answer['failed']}: {os.strerror(reason)}"
     return EngineError(message, _ALLOW if reason in _FORBIDDEN else "")
