@@ -131,10 +131,9 @@ def install(process: Process, *tables: dict[str, str]) -> None:
 def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
     """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
-    if _merely_named(name, module, process):
-        return
-
     def step() -> None:
+        if _merely_named(name, module, process):
+            return
         adapter, _, function = table[name].partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
         imported = __import__(f"{package}.{adapter}", fromlist=[function])

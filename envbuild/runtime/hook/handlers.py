@@ -13,13 +13,23 @@ if TYPE_CHECKING:
 
 def is_programs(error: BaseException) -> bool:
     """Whether a handler of the program is among the calls that led to an exception."""
-    codes = None
+    codes, interrupted = None, None
     trace = error.__traceback__
     while trace is not None:
         codes = _codes() if codes is None else codes
-        if trace.tb_frame.f_code in codes:
+        if trace.tb_frame.f_code in codes or _was_given(trace.tb_frame, interrupted):
             return True
-        trace = trace.tb_next
+        interrupted, trace = trace.tb_frame, trace.tb_next
+    return False
+
+
+def _was_given(frame: Any, interrupted: Any) -> bool:
+    """Whether a call has the frame that made it among its values, as handlers get it; many set another one first."""
+    if interrupted is None:
+        return False
+    for value in frame.f_locals.values():
+        if value is interrupted or (type(value) is tuple and any(each is interrupted for each in value)):
+            return True
     return False
 
 

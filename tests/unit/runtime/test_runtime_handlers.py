@@ -18,6 +18,15 @@ def _raise(*_: Any) -> None:
     raise TimeoutError("the program's")
 
 
+def _reset_and_raise(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise TimeoutError("the program's")
+
+
+def _reset_and_raise_any(*given: Any) -> None:
+    _reset_and_raise(*given)
+
+
 class Handler:
     """Handlers that are no functions."""
 
@@ -42,7 +51,18 @@ def handled() -> Iterator[Callable[[Any], None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.parametrize("handler", [_raise, Handler().method, Handler(), functools.partial(_raise, 1)])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        _raise,
+        Handler().method,
+        Handler(),
+        functools.partial(_raise, 1),
+        _reset_and_raise,
+        _reset_and_raise_any,
+        lambda *given: _reset_and_raise(*given),
+    ],
+)
 def test_what_a_handler_raises_is_the_programs(handler: Any, handled: Callable[[Any], None]) -> None:
     """Whatever is called, however deep in the hook."""
     handled(handler)

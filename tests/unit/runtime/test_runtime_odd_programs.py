@@ -185,3 +185,36 @@ if os.fork() == 0:
 os.wait()
 """
     assert tree.execute("-c", program).stdout == tree.execute("-c", program).stdout
+
+
+AT_ONCE = """
+import os, random, sys, threading
+sys.setswitchinterval(1e-6)
+children = []
+def fork(name):
+    for _ in range(15):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, repr(random.random()).encode())
+            os._exit(0)
+        os.close(write)
+        children.append((name, os.read(read, 100).decode()))
+        os.close(read)
+        os.waitpid(child, 0)
+threads = [threading.Thread(target=fork, args=(name,)) for name in "abcde"]
+for thread in threads:
+    thread.start()
+fork("main")
+for thread in threads:
+    thread.join()
+print(len({number for _, number in children}), [number for name, number in children if name == "main"])
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_threads_that_fork_at_once(tree: Tree) -> None:
+    """No two children have the same numbers, and those of the main thread repeat."""
+    first, second = (tree.execute("-W", "ignore", "-c", AT_ONCE, timeout=60).stdout for _ in range(2))
+    assert first == second
+    assert first.startswith("90 ")
