@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
+from envbuild.runtime.hook import finder
+from envbuild.runtime.hook.observer import Observer
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.subprocess
@@ -218,3 +223,31 @@ def test_threads_that_fork_at_once(tree: Tree) -> None:
     first, second = (tree.execute("-W", "ignore", "-c", AT_ONCE, timeout=60).stdout for _ in range(2))
     assert first == second
     assert first.startswith("90 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "version", "importing", "merely"),
+    [
+        ("random", "random.py", "", False, True),
+        ("torch", "torch.py", "", False, True),
+        ("dask", "dask/__init__.py", "1", False, False),
+        ("dask.base", "dask/base.py", "", True, False),
+        ("dask.base", "dask/base.py", "", False, True),
+        ("multiprocessing.process", "multiprocessing/process.py", "1", True, True),
+        ("dask.base", "", "1", False, True),
+        ("dask.base", "/opt/env/dask/base.py", "", False, False),
+    ],
+)
+def test_modules_of_the_project_with_names_of_libraries(
+    name: str, file: str, version: str, importing: bool, merely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library developed there is one, also while it is imported and has no version yet."""
+    package = types.ModuleType(name.partition(".")[0])
+    package.__spec__ = importlib.machinery.ModuleSpec(package.__name__, None)
+    package.__spec__._initializing = importing  # type: ignore[attr-defined]
+    if version:
+        package.__dict__["__version__"] = version
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    module = types.SimpleNamespace(__file__=file and f"/{'' if file[0] == '/' else 'workspace/'}{file.lstrip('/')}")
+    process = types.SimpleNamespace(observer=Observer(lambda: None, "/workspace"))
+    assert finder._merely_named(name, module, process) is merely  # type: ignore[arg-type]
