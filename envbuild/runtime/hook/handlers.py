@@ -10,6 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_VARARGS = 4
+"""A function that has ``*arguments``; ``inspect.CO_VARARGS``."""
+
 
 def is_programs(error: BaseException) -> bool:
     """Whether a handler of the program is among the calls that led to an exception."""
@@ -24,13 +27,16 @@ def is_programs(error: BaseException) -> bool:
 
 
 def _was_given(frame: Any, interrupted: Any) -> bool:
-    """Whether a call has the frame that made it among its values, as handlers get it; many set another one first."""
-    if interrupted is None:
+    """Whether a call was given a number and the frame that made it, as handlers are; many set another one first."""
+    code = frame.f_code
+    count = code.co_argcount + bool(code.co_flags & _VARARGS)
+    if interrupted is None or not count:
         return False
-    for value in frame.f_locals.values():
-        if value is interrupted or (type(value) is tuple and any(each is interrupted for each in value)):
-            return True
-    return False
+    names = [*code.co_varnames[: code.co_argcount], *code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]]
+    given = [frame.f_locals.get(name) for name in names[:count]]
+    if count > code.co_argcount and isinstance(given[-1], tuple):
+        given[-1:] = given[-1]
+    return any(isinstance(one, int) and two is interrupted for one, two in zip(given, given[1:]))
 
 
 def _codes() -> set[Any]:

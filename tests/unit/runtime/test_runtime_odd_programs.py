@@ -251,3 +251,17 @@ def test_modules_of_the_project_with_names_of_libraries(
     module = types.SimpleNamespace(__file__=file and f"/{'' if file[0] == '/' else 'workspace/'}{file.lstrip('/')}")
     process = types.SimpleNamespace(observer=Observer(lambda: None, "/workspace"))
     assert finder._merely_named(name, module, process) is merely  # type: ignore[arg-type]
+
+
+def test_what_is_varied_reaches_a_python_with_an_environment_of_its_own(tree: Tree, tmp_path: Path) -> None:
+    """Else the order of a folder would seem to be no cause there; the program sees nothing of it."""
+    for number in range(9):
+        (tmp_path / f"{number}").touch()
+    lists = "import os; print(os.listdir('.'), [name for name in os.environ if 'VARY' in name])"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {lists!r}], env={{}}, check=True)"
+
+    def printed(varied: str) -> str:
+        return tree.execute("-c", program, variables={"ENVBUILD_VARY": varied}, folder=tmp_path).stdout
+
+    assert len({printed(f"{number}:listings") for number in (1, 2, 3)}) == 3
+    assert "VARY" not in printed("1:listings")
