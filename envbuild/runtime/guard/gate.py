@@ -33,6 +33,9 @@ CONTROLS = "ENVBUILD_CONTROLS"
 """``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
 ANCESTORS = 64
 """Processes above one that are asked for the marker."""
+ASKED = frozenset((WITHOUT, CONTROLS, "ENVBUILD_DIAGNOSE", "ENVBUILD_FIX", "ENVBUILD_TRACE", "ENVBUILD_VARY"))
+"""What a run may ask of all its processes, those with an environment of their own among them: else what an experiment
+varies would be constant in them, and seem to be no cause."""
 PREFIX = "/opt/envbuild"
 RUN_DIR = "/run/envbuild"
 PIPE = "verdict.pipe"
@@ -176,8 +179,8 @@ def marker(identity: str, root: str = "/") -> str:
     return f"1/{identity[:16]}/{boot}/{space}/{started}"
 
 
-def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -> bool:
-    """Return whether a process without a marker was started, by others or itself, by one that has the wanted one.
+def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -> dict[str, str] | None:
+    """Return what is asked of a process without a marker that one with the wanted marker started, directly or not.
 
     A program may give its children an environment of their own; what they lack of the lock's is in their records.
 
@@ -185,21 +188,34 @@ def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -
         wanted: the marker of this container.
         environment: this process's; where there is a marker in it, another one, that counts alone.
         root: of the file system.
+
+    Returns:
+        What the run asks of its processes (``ASKED``); None if no process above has the marker.
     """
     if MARKER in environment:
-        return False
+        return None
     entry, process = f"{MARKER}={wanted}".encode(), "self"
     for _ in range(ANCESTORS):
         # The second field is the command in parentheses; the parent's number is the second one behind it.
         fields = _first_line(os.path.join(root, "proc", process, "stat")).rpartition(")")[2].split()
         process = fields[1] if len(fields) > 1 else "0"
         try:
+            if not _same_root(os.path.join(root, "proc", process, "root"), root):
+                return None  # a container within, or one that shares the machine's processes
             with FileIO(os.path.join(root, "proc", process, "environ")) as stream:
-                if entry in stream.readall().split(b"\0"):
-                    return True
+                entries = stream.readall().split(b"\0")
         except OSError:
-            return False
-    return False
+            return None
+        if entry in entries:
+            found = (os.fsdecode(each).partition("=") for each in entries)
+            return {name: value for name, _, value in found if name in ASKED}
+    return None
+
+
+def _same_root(path: str, root: str) -> bool:
+    """Whether a process sees the same files as this one; raises ``OSError`` if that may not be known."""
+    seen, own = posix.stat(path), posix.stat(root)
+    return (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino)
 
 
 def write_verdict(verdict: Verdict, folder: str = RUN_DIR, *, replace: bool = True) -> None:

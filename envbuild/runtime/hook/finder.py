@@ -7,9 +7,9 @@ code runs the step is taken off again: the module never sees it.
 
 from __future__ import annotations
 
-import os
 import sys
 
+from .observer import absolute
 from .process import LOADERS
 
 TYPE_CHECKING = False
@@ -131,10 +131,9 @@ def install(process: Process, *tables: dict[str, str]) -> None:
 def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
     """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
-    if _merely_named(name, module, process):
-        return
-
     def step() -> None:
+        if _merely_named(name, module, process):
+            return
         adapter, _, function = table[name].partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
         imported = __import__(f"{package}.{adapter}", fromlist=[function])
@@ -148,15 +147,21 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
 def _merely_named(name: str, module: Any, process: Process) -> bool:
     """Whether a module only has a watched name: the project's own ``random.py``, a stand-in that no file holds.
 
-    A library that is developed in the project's folder has its version, as it has anywhere.
+    A library that is developed in the project's folder has its version, as it has anywhere. It may come late: while
+    the package is imported, its modules are taken for what they are named.
     """
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or not file.endswith(_FILES):
         return True
-    if not process.observer.within(os.path.abspath(file)):
+    if not process.observer.within(absolute(file)):
         return False
     package = name.partition(".")[0]
-    return package in getattr(sys, "stdlib_module_names", ()) or not hasattr(sys.modules.get(package), "__version__")
+    if package in getattr(sys, "stdlib_module_names", ()):
+        return True
+    whole = sys.modules.get(package)
+    if name != package and getattr(getattr(whole, "__spec__", None), "_initializing", None) is True:
+        return False
+    return not hasattr(whole, "__version__")
 
 
 class Finder:

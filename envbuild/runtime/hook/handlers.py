@@ -10,17 +10,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_VARARGS = 4
+"""A function that has ``*arguments``; ``inspect.CO_VARARGS``."""
+
 
 def is_programs(error: BaseException) -> bool:
     """Whether a handler of the program is among the calls that led to an exception."""
-    codes = None
+    codes, interrupted = None, None
     trace = error.__traceback__
     while trace is not None:
         codes = _codes() if codes is None else codes
-        if trace.tb_frame.f_code in codes:
+        if trace.tb_frame.f_code in codes or _was_given(trace.tb_frame, interrupted):
             return True
-        trace = trace.tb_next
+        interrupted, trace = trace.tb_frame, trace.tb_next
     return False
+
+
+def _was_given(frame: Any, interrupted: Any) -> bool:
+    """Whether a call was given a number and the frame that made it, as handlers are; many set another one first."""
+    code = frame.f_code
+    count = code.co_argcount + bool(code.co_flags & _VARARGS)
+    if interrupted is None or not count:
+        return False
+    names = [*code.co_varnames[: code.co_argcount], *code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1]]
+    given = [frame.f_locals.get(name) for name in names[:count]]
+    if count > code.co_argcount and isinstance(given[-1], tuple):
+        given[-1:] = given[-1]
+    return any(isinstance(one, int) and two is interrupted for one, two in zip(given, given[1:]))
 
 
 def _codes() -> set[Any]:

@@ -109,7 +109,7 @@ class Observer:
         try:
             mode, flags = arguments[1], arguments[2]
             if not flags and not self.script and path.endswith(".py"):
-                self.script = _absolute(path)
+                self.script = absolute(path)
             writes = flags & (os.O_WRONLY | os.O_RDWR) or (mode.__class__ is str and not mode.startswith("r"))
             self._opened(path, bool(writes), data)
             self.refresh()
@@ -124,7 +124,7 @@ class Observer:
         """Note a configuration file by name, whatever its suffix."""
         self._busy.add(get_ident())
         try:
-            self._note(_absolute(path), SIZE)
+            self._note(absolute(path), SIZE)
         finally:
             self._busy.discard(get_ident())
 
@@ -136,7 +136,7 @@ class Observer:
         return not any(part in path for part in _BESIDE)
 
     def _opened(self, path: str, writes: bool, data: bool) -> None:
-        path = _absolute(path)
+        path = absolute(path)
         if not self.within(path):
             return
         if path.endswith(".pyc"):
@@ -251,7 +251,7 @@ def digest_file(path: str, limit: int) -> dict[str, Any]:
     return found
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """Do what ``os.path.abspath`` does, which a program may have replaced."""
     return normpath(path if path.startswith("/") else join(posix.getcwd(), path))
 
@@ -273,7 +273,7 @@ def _file_of(module: ModuleType) -> str:
         return ""
     if not isinstance(path, str):
         return ""
-    path = _absolute(path)
+    path = absolute(path)
     return source_of(path) if path.endswith(".pyc") else path
 
 

@@ -13,6 +13,7 @@ import sys
 from _functools import partial  # type: ignore[import-not-found]
 from _io import FileIO
 from _thread import RLock, allocate_lock, get_ident
+from itertools import count
 
 from ..guard import gate
 from . import lineage
@@ -45,7 +46,6 @@ class Process:
         self.without = gate.left_out(os.environ)
         self.path = lineage.place(os.environ, os.getpid(), _arguments())
         self.inherited: dict[str, str] = {}
-        self.inherited_by_child: dict[str, str] = {}
         self.reseeders: dict[str, Callable[[Process], None]] = {}
         self.draws: dict[str, Callable[[], str]] = {}
         self.modules: dict[str, Any] = {}
@@ -65,13 +65,15 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
-        self.forks = self.forks_of_threads = self.calls = 0
+        self.forks = self.calls = 0
+        self.forks_of_threads = count(1)
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
         self.starting = RLock()  # a signal's handler may start a program while one is started
         self.main_thread = get_ident()
         self.moving = False
-        self.forked_as = ""
+        self.forking: dict[int, tuple[str, dict[str, str]]] = {}
+        """The number that each thread's next child has, and what that inherits: threads may fork at once."""
         self.task = ""
         self.inherited_by_task: dict[str, str] = {}
         self.stopping = False
@@ -189,7 +191,8 @@ class Process:
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
-        self.calls = self.forks = self.forks_of_threads = 0
+        self.calls = self.forks = 0
+        self.forks_of_threads = count(1)
         self.programs = {}
         self._move(self.path)
 
@@ -302,25 +305,28 @@ class Process:
 
     def _before_fork(self) -> None:
         # When other threads fork is a race: the main thread's numbers do not depend on it.
-        if get_ident() == self.main_thread:
+        thread = get_ident()
+        if thread == self.main_thread:
             self.forks += 1
-            self.forked_as = f"{self.forks}"
+            number = f"{self.forks}"
         else:
-            self.forks_of_threads += 1
-            self.forked_as = f"{self.forks_of_threads} of threads"
-        self.inherited_by_child = self.states()
+            number = f"{next(self.forks_of_threads)} of threads"
+        inherited: dict[str, str] = {}
+        self.forking[thread] = (number, inherited)  # first: a signal's handler may end the rest
+        inherited.update(self.states())
 
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
-        self.inherited = self.inherited_by_child
-        origin = self.task or self.path
-        self.task, self.main_thread = "", get_ident()
-        self.calls = self.forks = self.forks_of_threads = 0
+        self.main_thread = get_ident()  # as the thread that forked has it
+        number, self.inherited = self.forking.get(self.main_thread, ("", {}))
+        origin, self.task = self.task or self.path, ""
+        self.calls = self.forks = 0
+        self.forks_of_threads, self.forking = count(1), {}
         self.programs = {}
         self.writing, self.starting = allocate_lock(), RLock()
         self._parameters, self.forked = None, True
         self.observer.forked()
-        self._move(lineage.fork(origin, self.forked_as))
+        self._move(lineage.fork(origin, number))
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""

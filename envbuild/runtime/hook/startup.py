@@ -20,17 +20,28 @@ def start() -> None:
     Without controls nothing is seeded or switched, but what the program is given and reads is recorded all the same.
     Only once: in a virtual environment ``site`` reads every start-up file twice.
     """
-    global _started, process
+    global _started
     if _started:
         return
     _started = True
     marker = gate.marker(config.IDENTITY)
-    if (
-        os.environ.get(gate.MARKER) != marker
-        and not gate.passed_above(marker, os.environ)
-        and not gate.pass_or_refuse("startup")
-    ):
-        os._exit(gate.REFUSED)
+    above: dict[str, str] | None = {}
+    if os.environ.get(gate.MARKER) != marker:
+        above = gate.passed_above(marker, os.environ)
+        if above is None and not gate.pass_or_refuse("startup"):
+            os._exit(gate.REFUSED)
+    asked = above or {}
+    os.environ.update(asked)
+    try:
+        _begin(main=lineage.VARIABLE not in os.environ and not asked)
+    finally:
+        for name in asked:  # the program gave this process an environment without them
+            os.environ.pop(name, None)
+
+
+def _begin(*, main: bool) -> None:
+    """Set this process up; ``main``: it is the first Python of the run."""
+    global process
     fixed = os.environ.get("ENVBUILD_FIX", "")
     if "memory" in fixed:
         from . import fix_memory
@@ -41,11 +52,11 @@ def start() -> None:
 
         fix_addresses.restart()
     varied = os.environ.get("ENVBUILD_VARY")
-    if varied and lineage.VARIABLE not in os.environ:
+    if varied and main:
         from . import vary
 
         vary.skip_numbers(os.environ)
-    if "processes=" in fixed and lineage.VARIABLE not in os.environ:
+    if "processes=" in fixed and main:
         from . import vary
 
         vary.use_up(_number(fixed.partition("processes=")[2]))

@@ -66,7 +66,23 @@ def test_a_process_without_marker_is_a_child_of_one_that_has_it(
         folder.mkdir(parents=True)
         (folder / "stat").write_text(f"9 (a) b) S {parent} 1 1\n")
         (folder / "environ").write_text(variables)
-    assert gate.passed_above("M", environment, str(tmp_path)) is passed
+        (folder / "root").symlink_to(tmp_path)
+    assert gate.passed_above("M", environment, str(tmp_path)) == ({} if passed else None)
+    for folder in tmp_path.glob("proc/*"):
+        (folder / "root").unlink()
+        (folder / "root").symlink_to("/usr")
+    assert gate.passed_above("M", environment, str(tmp_path)) is None, "another container's"
+
+
+def test_what_a_run_asks_of_its_processes_reaches_those_with_an_environment_of_their_own(tmp_path: Path) -> None:
+    """Nothing else does."""
+    for name in ("self", "7"):
+        folder = tmp_path / "proc" / name
+        folder.mkdir(parents=True)
+        (folder / "stat").write_text("9 (a) S 7 1 1\n")
+        (folder / "environ").write_bytes(b"ENVBUILD_VARY=1:listings=x\0ENVBUILD_GUARD=M\0ENVBUILD_SHIFT=1\0A=\xff\0")
+        (folder / "root").symlink_to(tmp_path)
+    assert gate.passed_above("M", {}, str(tmp_path)) == {"ENVBUILD_VARY": "1:listings=x"}
 
 
 def test_marker_without_proc(tmp_path: Path) -> None:

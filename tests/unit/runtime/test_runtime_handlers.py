@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,20 @@ from envbuild.runtime.hook.handlers import is_programs
 
 def _raise(*_: Any) -> None:
     raise TimeoutError("the program's")
+
+
+def _reset_and_raise(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise TimeoutError("the program's")
+
+
+def _late(_first: str, number: int, *_rest: object, word: int = 1) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise TimeoutError("the program's", word)
+
+
+def _reset_and_raise_any(*given: Any) -> None:
+    _reset_and_raise(*given)
 
 
 class Handler:
@@ -42,7 +57,19 @@ def handled() -> Iterator[Callable[[Any], None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.parametrize("handler", [_raise, Handler().method, Handler(), functools.partial(_raise, 1)])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        _raise,
+        Handler().method,
+        Handler(),
+        functools.partial(_raise, 1),
+        _reset_and_raise,
+        _reset_and_raise_any,
+        lambda *given: _reset_and_raise(*given),
+        functools.partial(_late, "first"),
+    ],
+)
 def test_what_a_handler_raises_is_the_programs(handler: Any, handled: Callable[[Any], None]) -> None:
     """Whatever is called, however deep in the hook."""
     handled(handler)
@@ -58,6 +85,22 @@ def test_other_exceptions_are_not(handled: Callable[[Any], None]) -> None:
         _raise()
     assert not is_programs(found.value)
     assert not is_programs(ValueError())
+
+
+def test_calls_that_look_at_their_callers_are_not(handled: Callable[[Any], None]) -> None:
+    """A frame alone makes no handler: tools that look at stacks have one too."""
+    handled(signal.SIG_IGN)
+
+    def looks(frame: object) -> None:
+        raise TimeoutError(frame)
+
+    def looked(*, frame: object, number: int) -> None:
+        raise TimeoutError(frame, number)
+
+    for call in (lambda: looks(sys._getframe()), lambda: looked(frame=sys._getframe(), number=1)):
+        with pytest.raises(TimeoutError) as found:
+            call()
+        assert not is_programs(found.value)
 
 
 def test_a_limit_of_time_reaches_the_program_out_of_a_look_at_a_file(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
+from envbuild.runtime.hook import finder
+from envbuild.runtime.hook.observer import Observer
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.subprocess
@@ -185,3 +190,78 @@ if os.fork() == 0:
 os.wait()
 """
     assert tree.execute("-c", program).stdout == tree.execute("-c", program).stdout
+
+
+AT_ONCE = """
+import os, random, sys, threading
+sys.setswitchinterval(1e-6)
+children = []
+def fork(name):
+    for _ in range(15):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, repr(random.random()).encode())
+            os._exit(0)
+        os.close(write)
+        children.append((name, os.read(read, 100).decode()))
+        os.close(read)
+        os.waitpid(child, 0)
+threads = [threading.Thread(target=fork, args=(name,)) for name in "abcde"]
+for thread in threads:
+    thread.start()
+fork("main")
+for thread in threads:
+    thread.join()
+print(len({number for _, number in children}), [number for name, number in children if name == "main"])
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_threads_that_fork_at_once(tree: Tree) -> None:
+    """No two children have the same numbers, and those of the main thread repeat."""
+    first, second = (tree.execute("-W", "ignore", "-c", AT_ONCE, timeout=60).stdout for _ in range(2))
+    assert first == second
+    assert first.startswith("90 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "version", "importing", "merely"),
+    [
+        ("random", "random.py", "", False, True),
+        ("torch", "torch.py", "", False, True),
+        ("dask", "dask/__init__.py", "1", False, False),
+        ("dask.base", "dask/base.py", "", True, False),
+        ("dask.base", "dask/base.py", "", False, True),
+        ("multiprocessing.process", "multiprocessing/process.py", "1", True, True),
+        ("dask.base", "", "1", False, True),
+        ("dask.base", "/opt/env/dask/base.py", "", False, False),
+    ],
+)
+def test_modules_of_the_project_with_names_of_libraries(
+    name: str, file: str, version: str, importing: bool, merely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library developed there is one, also while it is imported and has no version yet."""
+    package = types.ModuleType(name.partition(".")[0])
+    package.__spec__ = importlib.machinery.ModuleSpec(package.__name__, None)
+    package.__spec__._initializing = importing  # type: ignore[attr-defined]
+    if version:
+        package.__dict__["__version__"] = version
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    module = types.SimpleNamespace(__file__=file and f"/{'' if file[0] == '/' else 'workspace/'}{file.lstrip('/')}")
+    process = types.SimpleNamespace(observer=Observer(lambda: None, "/workspace"))
+    assert finder._merely_named(name, module, process) is merely  # type: ignore[arg-type]
+
+
+def test_what_is_varied_reaches_a_python_with_an_environment_of_its_own(tree: Tree, tmp_path: Path) -> None:
+    """Else the order of a folder would seem to be no cause there; the program sees nothing of it."""
+    for number in range(9):
+        (tmp_path / f"{number}").touch()
+    lists = "import os; print(os.listdir('.'), [name for name in os.environ if 'VARY' in name])"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {lists!r}], env={{}}, check=True)"
+
+    def printed(varied: str) -> str:
+        return tree.execute("-c", program, variables={"ENVBUILD_VARY": varied}, folder=tmp_path).stdout
+
+    assert len({printed(f"{number}:listings") for number in (1, 2, 3)}) == 3
+    assert "VARY" not in printed("1:listings")
