@@ -23,9 +23,26 @@ _UNFLUSHED = 120
 def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
     gc.set_threshold(_GARBAGE)
+    _open_closed_streams()
     ended: list[int] = []
     code = _run(list(sys.argv[1:]), ended, last=True)
     _end(code, wait=not ended)
+
+
+def _open_closed_streams() -> None:
+    """Open nothing in place of standard streams that are closed.
+
+    Else files that are opened get their numbers, and what this process or one that it starts prints goes into them.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+            os.set_inheritable(descriptor, True)
+            stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
 
 
 def _end(code: int, *, wait: bool) -> NoReturn:

@@ -303,7 +303,7 @@ def test_limits_that_cannot_be_had_are_refused(theirs: Project) -> None:
 
 @needs_root
 def test_stores_on_file_systems_that_are_mounted_with_less(made: Project, tmp_path: Path) -> None:
-    """No privileges, no devices, as homes and clusters' disks often are: the same image. No programs: the reason is said.
+    """No privileges, no devices, as homes and clusters' disks often are: the same image. No programs: the reason.
 
     In a user namespace nobody may take such a restriction away, so that build steps have to keep it.
     """
