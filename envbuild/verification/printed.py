@@ -574,6 +574,12 @@ _LOGGED_BY_CLOCK = lazy(
     r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
     r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git"
     r" patch\) is underway\. Please be patient as this may take some time\.)\s*$"
+    # Ray Tune: of checkpoints within so many seconds, and of what took longer than it should.
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\tWARNING (?:experiment_state\.py:\d+ -- (?:Experiment state snapshotting has"
+    r" been triggered multiple times in the last |Saving the experiment state \(which holds a global view of trial )"
+    r"|util\.py:\d+ -- The `\w+` operation took \d+\.\d{3} s, which may be a performance bottleneck\.\s*$)"
+    r"|You may want to consider increasing the `CheckpointConfig\(num_to_keep\)` or decreasing the frequency of saving"
+    r" checkpoints\.\s*$|You can suppress this warning by setting the environment variable TUNE_WARN_\w+ to a \w+ value"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's

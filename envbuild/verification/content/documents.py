@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
+from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.page_names import without_names
 from envbuild.verification.content.telemetry import (
@@ -25,6 +25,7 @@ from envbuild.verification.content.telemetry import (
     read_metrics,
     without_chance,
 )
+from envbuild.verification.content.tune import is_experiment, prepared
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -40,6 +41,8 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
 """Keys of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
+_HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
+"""A pickle: a digest has that form by chance in one of four million cases, and counts by its bytes then."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
@@ -55,18 +58,6 @@ _OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
 """A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
 _CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
-
-
-class Number(float):
-    """A number of a JSON text that remembers how it is written."""
-
-    text: str
-
-    def __new__(cls, text: str) -> Number:
-        """Make it of its text."""
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
 
 
 _PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
@@ -154,24 +145,6 @@ def _line(path: str, number: int) -> str:
     return f"{path}, line {number}" if path else f"line {number}"
 
 
-def parsed(text: str) -> Any:
-    """Return a JSON text's list or table, numbers as ``Number``; None if it is none."""
-    try:
-        value = json.loads(text, parse_float=Number, parse_int=Number, object_pairs_hook=_pairs)
-    except RecursionError:
-        raise UnreadableError("nested too deep") from None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict | list) else None
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        raise ValueError("a key comes twice")
-    return table
-
-
 def read_value(out: Canonical, path: str, key: str, value: Any, nested: Nested) -> None:
     """Count a value of a JSON text, as ``parsed`` returns it, and what is in it.
 
@@ -197,6 +170,8 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         return
     if is_state(table):
         out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
+    if is_experiment(table):
+        table = prepared(out, path, table)
     _value(out, path, "", table, nested, ())
 
 
@@ -262,6 +237,11 @@ def _value(
             return
         out.add(path, f"{{{len(value)}}}")
         names = tuple(value)
+        if values.are_statistics(key, value):
+            for name, each in value.items():
+                out.add(path, name)
+                values.number(out, below(path, f"[{name}]", ""), key, each, each.text)
+            return
         for name, each in value.items():
             _value(out, below(path, name), name, each, nested, names, depth + 1)
     elif isinstance(value, list):
@@ -288,6 +268,9 @@ def _value(
         data = _packed(value)
         if data is not None:
             nested(out, path, data)
+        elif value.startswith("{") and (table := parsed(value)) is not None:
+            out.add(path, f"JSON {blanks_of(value)}")
+            _value(out, path, key, table, nested, siblings, depth + 1)
         else:
             values.string(out, path, key, value, typed=True)
     else:
@@ -301,7 +284,9 @@ def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
 
 
 def _packed(value: str) -> bytes | None:
-    """Return what a text holds in base64 if it is an image or a pickle; None if it is not."""
+    """Return what a text holds: an image or a pickle in base64, a pickle in hexadecimal digits; None if neither."""
+    if value.startswith("800") and _HEXADECIMAL.fullmatch(value) is not None:
+        return bytes.fromhex(value)
     if not value.startswith(("gA", "iVBOR", "H4sI")) or _PACKED.fullmatch(value) is None:
         return None
     try:
