@@ -37,8 +37,9 @@ def _state(
     prefix = ("655fc", "5fada")[run]
     trials = []
     for number, loss in enumerate(losses):
+        name = f"{prefix}_{number:05}"
         first = {
-            "trial_id": f"{prefix}_{number:05}",
+            "trial_id": name,
             "experiment_tag": f"{number}_lr=0.{number}",
             "config": {"lr": loss},
         }
