@@ -34,6 +34,7 @@ from envbuild.record.measurements import (
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.reported_errors import ReportedErrors
 from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -624,6 +625,8 @@ _TABLE = (
         "tmp pymp torchelastic",
         r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))(?!_[a-z]+_\d+\b)[a-z0-9_]{8}\b",
     ),
+    # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
+    _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
@@ -1047,6 +1050,7 @@ class _Reports:
         self._held: Shown | None = None
         self._stamp = ""
         self._slowest = _Slowest()
+        self._errors = ReportedErrors()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -1081,6 +1085,8 @@ class _Reports:
         yield from self._slowest.finish()
 
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
+        if self._errors.has(shown.common):
+            return shown.text, Masked("⟨log⟩", frozenset([BY_CLOCK]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))

@@ -57,8 +57,12 @@ def prepared(out: Canonical, path: str, table: dict[str, Any]) -> dict[str, Any]
     out.unordered = True
     out.leave_out(below(path, "order of trials", " "), " ".join(tags), "order")
     trials.sort(key=lambda pair: _order(str(pair[0].get("experiment_tag"))))
-    for at, (_, noted) in enumerate(trials):
+    for at, (first, noted) in enumerate(trials):
         where = below(path, f"{_TRIALS}[{at}]")
+        last = noted.get("last_result")
+        if first.get("status") == "TERMINATED" and isinstance(last, dict) and isinstance(last.get("done"), bool):
+            # The trial's function has ended, whether or not its last report was known to be that.
+            out.leave_out(below(where, "last_result.done"), repr(last.pop("done")), "state")
         for name in _OF_TRIAL:
             _without(out, where, noted, name, "time")
         if isinstance(latest := noted.get(_LATEST), dict):
