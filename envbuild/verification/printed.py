@@ -34,7 +34,7 @@ from envbuild.record.measurements import (
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.reported_errors import ReportedErrors
+from envbuild.verification.log_blocks import LogBlocks
 from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -579,6 +579,7 @@ _LOGGED_BY_CLOCK = lazy(
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\tWARNING (?:experiment_state\.py:\d+ -- (?:Experiment state snapshotting has"
     r" been triggered multiple times in the last |Saving the experiment state \(which holds a global view of trial )"
     r"|util\.py:\d+ -- The `\w+` operation took \d+\.\d{3} s, which may be a performance bottleneck\.\s*$)"
+    r"|\[LightGBM\] \[Warning\] Connecting to rank \d+ failed, waiting for \d+ milliseconds\s*$"
     r"|You may want to consider increasing the `CheckpointConfig\(num_to_keep\)` or decreasing the frequency of saving"
     r" checkpoints\.\s*$|You can suppress this warning by setting the environment variable TUNE_WARN_\w+ to a \w+ value"
 )
@@ -653,6 +654,7 @@ _TABLE = (
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
+    _rule("addresses", "port", "ing port bind port", r"(?P<keep>\b(?:bind|[Bb]inding|[Ll]istening on) port )\d{4,5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
         "times",
@@ -1050,7 +1052,7 @@ class _Reports:
         self._held: Shown | None = None
         self._stamp = ""
         self._slowest = _Slowest()
-        self._errors = ReportedErrors()
+        self._blocks = LogBlocks()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -1085,7 +1087,7 @@ class _Reports:
         yield from self._slowest.finish()
 
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
-        if self._errors.has(shown.common):
+        if self._blocks.has(shown.common):
             return shown.text, Masked("⟨log⟩", frozenset([BY_CLOCK]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:

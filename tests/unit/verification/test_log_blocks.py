@@ -7,9 +7,7 @@ import pytest
 from envbuild.verification.printed import BY_CLOCK, Masks, rows
 
 _NOW = 1_795_783_642.0  # 12:47:22 UTC
-_HEAD = (
-    "12:47:22.565 | ERROR   | docket.dependencies - ↩ [    43ms] send_telemetry_heartbeat(){…}"
-)
+_HEAD = "12:47:22.565 | ERROR   | docket.dependencies - ↩ [    43ms] send_telemetry_heartbeat(){…}"
 _STACK = """Traceback (most recent call last):
   File "/opt/env/lib/python3.11/site-packages/aiosqlite/core.py", line 63, in _connection_worker_thread
     result = function()
@@ -22,8 +20,8 @@ sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) database is locked
 [SQL: INSERT INTO configuration ("key", value) VALUES (:key, :value)]
 (Background on this error at: https://sqlalche.me/e/21/e3q8)"""
 _NETWORK = (
-    "12:47:22.565 | ERROR   | prefect.server.services.telemetry - Failed to send telemetry: [Errno -3] Temporary failure"
-    " in name resolution"
+    "12:47:22.565 | ERROR   | prefect.server.services.telemetry - Failed to send telemetry: [Errno -3] Temporary"
+    " failure in name resolution"
 )
 
 
@@ -58,6 +56,18 @@ def test_other_errors_count(text: str) -> None:
     """Those of a flow, of another task, and what is printed behind such a stack."""
     assert _kept(text)
     assert _kept(text)[-1] in text
+
+
+_FIRST, _SECOND = (
+    f"[12:47:22] Task [xgboost.dask-{at}]:tcp://127.0.0.1:{port} got rank {at}" for at, port in ((0, 38645), (1, 4129))
+)
+
+
+@pytest.mark.parametrize("text", [f"{_FIRST}\n{_SECOND}\n", f"{_SECOND}{_FIRST}\n\n", f"{_FIRST}\n", ""])
+def test_ranks_of_workers_of_xgboost(text: str) -> None:
+    """They are written at the same time by several processes; no other line is left out, nor an empty line more."""
+    assert _kept(f"{text}0.5\n\n") == ["0.5", ""]
+    assert _kept(f"{text}{_FIRST} of 2\n")[-1].endswith("got rank 0 of 2")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""What a library logs of a part of itself that failed, or not, by the clock: the line, and the stack behind it.
+"""What libraries log, or not, by the clock, in several lines: an error of a part of themselves with its stack.
 
 Prefect's server, which a flow starts for itself, reports home while the flow begins; whether that finds the network, or
-the database locked, is luck (``prefect/server/services/telemetry.py``).
+the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost's workers write which of them got which
+rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
+(``xgboost/dask/__init__.py``).
 """
 
 from __future__ import annotations
@@ -17,15 +19,25 @@ _STACK = lazy(
     r"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: | \(|$)|\[SQL: |\[parameters: |\(Background on this error at: )"
 )
 """Lines of stacks as Python and SQLAlchemy write them."""
+_RANK = r"\[\d\d:\d\d:\d\d\] Task \[xgboost\.dask-\d+\]:[a-z]+://[\w.:-]+:\d+ got rank \d+"
+_RANKS = lazy(rf"(?:{_RANK})+\s*")
 
 
-class ReportedErrors:
+class LogBlocks:
     """Finds such lines of a stream, which are given one by one."""
 
     def __init__(self) -> None:
         self._within = False
+        self._ends = 0
 
     def has(self, line: str) -> bool:
-        """Whether a line belongs to such an error."""
+        """Whether a line belongs to such a block."""
+        if _RANKS.fullmatch(line) is not None:
+            self._within = False
+            self._ends += line.count(" got rank ") - 1
+            return True
+        if not line and self._ends:
+            self._ends -= 1
+            return True
         self._within = _HEAD.match(line) is not None or (self._within and _STACK.match(line) is not None)
         return self._within
