@@ -655,6 +655,9 @@ _TABLE = (
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
     _rule("addresses", "port", "ing port bind port", r"(?P<keep>\b(?:bind|[Bb]inding|[Ll]istening on) port )\d{4,5}\b"),
+    _rule(
+        "addresses", "port", "[local_listen_port", r"(?P<keep>\[local_listen_port: )\d{4,5}(?=\])"
+    ),  # of LightGBM's models
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
         "times",

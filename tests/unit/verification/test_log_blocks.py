@@ -97,3 +97,20 @@ def test_names_of_runs_of_tasks(before: str, after: str, same: bool) -> None:
     """Prefect names a run of a task for it, with three digits of its identity."""
     one, other = (_kept(f"12:47:22.565 | INFO    | {line}\n") for line in (before, after))
     assert (one == other) is same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("[LightGBM] [Info] Trying to bind port 33457...", "[LightGBM] [Info] Trying to bind port 36343...", True),
+        ("[LightGBM] [Info] Binding port 33457 succeeded", "[LightGBM] [Info] Binding port 36343 succeeded", True),
+        ("[LightGBM] [Warning] Connecting to rank 1 failed, waiting for 200 milliseconds\n", "", True),
+        ("[local_listen_port: 38025]", "[local_listen_port: 35267]", True),
+        ("[num_iterations: 38025]", "[num_iterations: 35267]", False),
+        ("[LightGBM] [Info] Local rank: 0", "[LightGBM] [Info] Local rank: 1", False),
+        ("the port 38025 of Rotterdam", "the port 35267 of Rotterdam", False),
+    ],
+)
+def test_ports_of_workers(before: str, after: str, same: bool) -> None:
+    """LightGBM's workers draw them, and its models have them among their parameters."""
+    assert (_kept(before) == _kept(after)) is same
