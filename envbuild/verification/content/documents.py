@@ -16,6 +16,7 @@ from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.page_names import without_names
+from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
     OWNERS,
@@ -258,6 +259,8 @@ def _value(
     elif isinstance(value, Number) and key == _SHARED and value.text.isdigit():
         out.add(path, f"⟨object {out.number_of(value.text)}⟩")
         out.leave_out(path, value.text, "identity")
+    elif isinstance(value, Number) and is_hash_of_job(key, siblings):
+        out.leave_out(path, value.text, "addresses")
     elif _is_change(key, value, siblings):
         out.leave_out(path, value.text, "time", during=True)
     elif isinstance(value, Number) and value >= 0 and is_time_of_iteration(key, siblings):
@@ -334,7 +337,13 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
     tag, value = _long(names)
-    if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT and value < 0:
+    benchmark = is_benchmark(names)
+    if (
+        all(name != "t" and kind_of(name) is None for name in names)
+        and not benchmark
+        and tuple(names) != TIME_LEFT
+        and value < 0
+    ):
         return False
     cells = table[1:]
     # In experiments a time in one run and none in another one would be another place: there its values are shown.
@@ -351,13 +360,20 @@ def _table(out: Canonical, path: str, text: str) -> bool:
             name = _plain(row[tag]) if at == value else names[at]
             where = f"{_line(path, number)}: {name}"
             measured = at in left_out or (at == value and _is_measured(name))
-            if measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
+            if benchmark and at < len(BENCHMARK) and (cell in UNKNOWN or _is_of_clock(cell)):
+                out.leave_out(name, cell, "machine")
+            elif measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
                 out.leave_out(name, cell, kind_of(name) or "time")
                 if plain != cell:
                     out.add(where, "quoted")
             else:
                 out.text(where, cell)
     return True
+
+
+def _is_of_clock(cell: str) -> bool:
+    """Whether a cell is a number of at least zero, or hours, minutes and seconds."""
+    return _is_number(cell.replace(":", "")) and not cell.startswith("-")
 
 
 def _cells(line: str, mark: str) -> list[str]:

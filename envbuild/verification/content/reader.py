@@ -48,6 +48,8 @@ from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.onnx import is_model
 from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
+from envbuild.verification.content.snakemake import is_log as is_log_of_snakemake
+from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
 from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
@@ -80,6 +82,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_lance(path, data, masks)
     if path.name == CACHE and _kind(data) == "database":
         return _of_cache(path, data, masks)
+    if is_log_of_snakemake(path):
+        return _of_jobs(data, masks)
     if is_operations(data):
         return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
@@ -140,6 +144,15 @@ def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def _of_jobs(data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        read_log_of_snakemake(out, data)
+    except UnreadableError:
+        return None
+    return out.result()
 
 
 def has_parts(path: Path) -> bool:
