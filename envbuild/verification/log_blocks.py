@@ -3,7 +3,8 @@
 Prefect's server, which a flow starts for itself, reports home while the flow begins; whether that finds the network, or
 the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost's workers write which of them got which
 rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
-(``xgboost/dask/__init__.py``).
+(``xgboost/dask/__init__.py``). pyinstrument prints what it saw when it looked, so many times a second
+(``pyinstrument/renderers/console.py``).
 """
 
 from __future__ import annotations
@@ -41,3 +42,35 @@ class LogBlocks:
             return True
         self._within = _HEAD.match(line) is not None or (self._within and _STACK.match(line) is not None)
         return self._within
+
+
+_OF_SAMPLES = lazy(r"  _     \._   __/__   _ _  _  _ _/_   Recorded: [\d:]+  Samples: +\d+\s*")
+_BANNER = lazy(r" /_//_///.*Duration: [\d.]+ +CPU time: [\d.]+\s*|/   _/ +v\d\S*\s*|\s*")
+_NAMED = lazy(r"(?:Profile at|Program:) .*")
+_ROOT, _FRAME = lazy(r"\d+\.\d+ \S.*"), lazy(r" *[├└│] .*|[ │]{3,}(?:[├└]─ .*|\[\d+ frames? hidden\].*)|\s*[├└]─ .*")
+_NEXT = {"banner": "named", "named": "root", "root": "root"}
+
+
+class Samples:
+    """Finds the lines of a profile of pyinstrument in a stream, which are given one by one."""
+
+    def __init__(self) -> None:
+        self._part = ""
+
+    def has(self, line: str) -> bool:
+        """Whether a line belongs to such a profile: its banner, what was profiled, and the tree of frames."""
+        if _OF_SAMPLES.fullmatch(line) is not None:
+            self._part = "banner"
+            return True
+        if not self._part:
+            return False
+        wanted = {"banner": _NAMED, "named": _ROOT, "root": _FRAME}[self._part]
+        if wanted.fullmatch(line) is not None:
+            self._part = _NEXT[self._part]
+            return True
+        if self._part == "banner" and _BANNER.fullmatch(line) is not None:
+            return True
+        if self._part == "named" and not line.strip():
+            return True
+        self._part = ""
+        return False

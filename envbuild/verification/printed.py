@@ -34,7 +34,7 @@ from envbuild.record.measurements import (
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.log_blocks import LogBlocks
+from envbuild.verification.log_blocks import LogBlocks, Samples
 from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -83,10 +83,12 @@ _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
+PROFILE_OF_SAMPLES = "profiles of samples"
+"""Kind of the lines in which a sampling profiler prints what it saw."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
 SLOWEST = "tests by how long they took"
-_LEFT_OUT = frozenset((IGNORED, BY_CLOCK, SLOWEST))
+_LEFT_OUT = frozenset((IGNORED, BY_CLOCK, SLOWEST, PROFILE_OF_SAMPLES))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
@@ -603,6 +605,14 @@ _TABLE = (
         "-",
         r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
     ),  # versions 3 and 5 are made of a text, RFC 9562
+    # In capitals, and glued to a word without digits: ``RUN1B4E28BA-…``.
+    _rule(
+        "names",
+        "name",
+        "-",
+        r"(?<![0-9])(?:[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}"
+        r"|(?<=[g-zG-Z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?![0-9A-Za-z])",
+    ),
     # As marimo has it: of all versions, since its digits are those of a generator.
     _rule(
         "names",
@@ -806,6 +816,8 @@ _TABLE = (
         "size (kbytes)",
         rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
     ),
+    # memory_profiler's: the line of the source, what was in use behind it, what it added, how often it ran.
+    _rule("memory", "memory", "mib", r"(?P<keep>^ +\d+ +)-?\d+\.\d+ MiB +-?\d+\.\d+ MiB(?= +\d+   )", sure=True),
     # The head of what ``pstats`` prints: calls are counted as in its rows, those of imports among them.
     _rule(
         "times",
@@ -1055,7 +1067,7 @@ class _Reports:
         self._held: Shown | None = None
         self._stamp = ""
         self._slowest = _Slowest()
-        self._blocks = LogBlocks()
+        self._blocks, self._samples = LogBlocks(), Samples()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -1092,6 +1104,8 @@ class _Reports:
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
         if self._blocks.has(shown.common):
             return shown.text, Masked("⟨log⟩", frozenset([BY_CLOCK]))
+        if self._samples.has(shown.common):
+            return shown.text, Masked("⟨profile⟩", frozenset([PROFILE_OF_SAMPLES]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))

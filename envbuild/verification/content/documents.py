@@ -16,6 +16,7 @@ from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.page_names import without_names
+from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
 from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
@@ -77,6 +78,8 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("no text") from None
     if _BINARY.search(text) is not None and (_PAGE.match(text[:200]) is None or "\0" in text):
         raise UnreadableError("no text")  # small numbers, byte by byte, are none; plotly.js has some between quotes
+    if _PAGE.match(text[:200]) is not None and "sessionData" in text:
+        text = without_data(out, path, text)
     if _OF_STYLER.search(text) is not None:
         text = _without_names_of_tables(out, path, text)
     if text.lstrip()[:1] in ("{", "[", "<"):
@@ -171,6 +174,8 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         return
     if is_state(table):
         out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
+    if is_profile_of_samples(table):
+        table = without_samples(out, path, table)
     if is_experiment(table):
         table = prepared(out, path, table)
     _value(out, path, "", table, nested, ())

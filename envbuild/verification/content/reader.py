@@ -26,6 +26,7 @@ from envbuild.verification.content.canonical import (
     TooMuchError,
     UnreadableError,
 )
+from envbuild.verification.content.cbor import is_cbor, read_cbor
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
@@ -35,6 +36,7 @@ from envbuild.verification.content.duckdb import read_database as read_duckdb
 from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
+from envbuild.verification.content.hdf5_times import is_hdf5, read_hdf5
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lance import is_manifest as is_lance
 from envbuild.verification.content.lance import may_have_files
@@ -318,10 +320,14 @@ def _kind(data: bytes) -> str:
         return "fingerprint"
     if is_model(data):
         return "onnx"
+    if is_hdf5(data):
+        return "hdf5"
     if is_operations(data):
         return "operations"
     if is_msgpack(data):
         return "msgpack"
+    if is_cbor(data):
+        return "cbor"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -381,10 +387,14 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_fingerprint(out, path, data)
     elif kind == "onnx":
         read_onnx(out, path, data, nested)
+    elif kind == "hdf5":
+        read_hdf5(out, path, data)
     elif kind == "operations":
         read_operations(out, path, data, nested)
     elif kind == "msgpack":
         read_msgpack(out, path, data, nested)
+    elif kind == "cbor":
+        read_cbor(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

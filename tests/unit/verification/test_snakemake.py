@@ -69,8 +69,8 @@ def test_other_logs_have_an_order(tmp_path: Path) -> None:
 
 def _metadata(run: int = 0, **changed: Any) -> Content | None:
     table = {
-        "rule": "summary", "input": ["a"], "shellcmd": "cat a > b", "job_hash": 8761449924435 + run, "starttime": _NOW + run,
-        "endtime": _NOW + run + 0.5, "incomplete": False, "input_checksums": {"a": "sha256:b7"},
+        "rule": "summary", "input": ["a"], "shellcmd": "cat a > b", "job_hash": 8761449924435 + run,
+        "starttime": _NOW + run,"endtime": _NOW + run + 0.5, "incomplete": False, "input_checksums": {"a": "sha256:b7"},
     }  # fmt: skip
     return read(json.dumps({**table, **changed}).encode(), Masks(_NOW))
 
