@@ -47,7 +47,10 @@ class LogBlocks:
 _OF_SAMPLES = lazy(r"  _     \._   __/__   _ _  _  _ _/_   Recorded: [\d:]+  Samples: +\d+\s*")
 _BANNER = lazy(r" /_//_///.*Duration: [\d.]+ +CPU time: [\d.]+\s*|/   _/ +v\d\S*\s*|\s*")
 _NAMED = lazy(r"(?:Profile at|Program:) .*")
-_ROOT, _FRAME = lazy(r"\d+\.\d+ \S.*"), lazy(r" *[├└│] .*|[ │]{3,}(?:[├└]─ .*|\[\d+ frames? hidden\].*)|\s*[├└]─ .*")
+_ROOT, _FRAME = (
+    lazy(r"\d+\.\d+ \S.*"),
+    lazy(r" *[├└│] .*|[ │]{3,}(?:[├└]─ .*|\[\d+ frames? hidden\].*)|\s*[├└]─ .*|[ |]*[|`]- .*"),
+)
 _NEXT = {"banner": "named", "named": "root", "root": "root"}
 
 

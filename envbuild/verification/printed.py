@@ -371,6 +371,8 @@ class Masks:
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
+        if rule.mark == "slug":  # two words, which a program may have given as well
+            kinds.add(_GUESSED)
         if rule.mark == "name":
             names.append(found[0][len(keep or "") :])
         part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
@@ -638,6 +640,7 @@ _TABLE = (
     ),
     # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
+    _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),

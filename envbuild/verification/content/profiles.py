@@ -13,14 +13,16 @@ from envbuild.verification.content.canonical import Canonical, below
 
 _KNOWN = frozenset(("target_description", "sys_path", "sys_prefixes"))
 _SAMPLED = ("start_time", "duration", "sample_count", "start_call_stack")
-_FURTHER = ("cpu_time", "frame_records", "min_interval", "max_interval")
+_FURTHER = ("cpu_time", "root_frame", "frame_records", "min_interval", "max_interval")
+_RENDERED = frozenset((*_SAMPLED[:3], "target_description", "root_frame"))
+"""What its renderer for JSON writes."""
 _DATA = re.compile(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
 """In the page that pyinstrument writes."""
 
 
 def is_profile_of_samples(table: Any) -> bool:
     """Whether a JSON text is a session of pyinstrument."""
-    return isinstance(table, dict) and table.keys() >= _KNOWN | {*_SAMPLED}
+    return isinstance(table, dict) and (table.keys() >= _KNOWN | {*_SAMPLED} or table.keys() >= _RENDERED)
 
 
 def without_samples(out: Canonical, path: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_which_error_comes_is_luck(error: str) -> None:
         "12:47:23.109 | INFO    | Flow run 'a-b' - {0.1: 0.86}\n",
     )
     assert _kept(before + error + after) == [
-        "⟨time⟩ | INFO | prefect - Starting", "⟨time⟩ | INFO | Flow run 'a-b' - {0.1: 0.86}",
+        "⟨time⟩ | INFO | prefect - Starting", "⟨time⟩ | INFO | Flow run '⟨slug⟩' - {0.1: 0.86}",
     ]  # fmt: skip
 
 
@@ -114,3 +114,19 @@ def test_names_of_runs_of_tasks(before: str, after: str, same: bool) -> None:
 def test_ports_of_workers(before: str, after: str, same: bool) -> None:
     """LightGBM's workers draw them, and its models have them among their parameters."""
     assert (_kept(before) == _kept(after)) is same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("Flow run 'clay-penguin' - score 1", "Flow run 'devout-kagu' - score 1", True),
+        ("Flow run 'clay-penguin' - score 1", "Flow run 'devout-kagu' - score 2", False),
+        ("Flow run 'fold-1' - score 1", "Flow run 'fold-2' - score 1", False),
+        ("chose 'clay-penguin'", "chose 'devout-kagu'", False),
+    ],
+)
+def test_names_of_flows(before: str, after: str, same: bool) -> None:
+    """Prefect draws two words; a program may give two words too, so that those that differ are quoted."""
+    one, other = (Masks(_NOW).mask(f"12:47:22.565 | INFO    | {line}") for line in (before, after))
+    assert (one.text == other.text) is same
+    assert not same or (one.guessed and other.guessed)

@@ -191,6 +191,17 @@ def test_profiles_of_samples() -> None:
     one, other, third = (json.dumps(each) for each in (_session(0), _session(1), _session(1, target_description="b")))
     assert _why(one.encode(), other.encode()) == ""
     assert "target_description" in _why(one.encode(), third.encode())
+    rendered = [
+        {
+            "start_time": _NOW + at,
+            "duration": at,
+            "sample_count": at,
+            "target_description": "a",
+            "root_frame": {"time": at},
+        }
+        for at in (1, 2)
+    ]
+    assert _why(*(json.dumps(each).encode() for each in rendered)) == ""
     page = "<!DOCTYPE html>\n<html><script>\n  const sessionData = {};\n</script><p>0.5</p></html>\n"
     pages = [page.replace("{}", json.dumps({"session": json.loads(each)})).encode() for each in (one, other)]
     assert _why(*pages) == ""
@@ -221,6 +232,7 @@ def _kept(text: str) -> list[str]:
 def test_a_printed_profile_ends_with_its_tree() -> None:
     """What is printed in front of it and behind it counts, whatever it looks like."""
     assert _kept(f"0.5 before\n{_PROFILE}\n\n0.25 accuracy\n") == ["0.5 before", "", "", "0.25 accuracy"]
+    assert _kept(f"{_PROFILE.replace('└─', '`-').replace('├─', '|-').replace('│', '|')}\n`- 0.5\n") == ["", "`- 0.5"]
     assert _kept(f"{_PROFILE}0.25 accuracy\n└─ 0.5 x\n") == ["0.25 accuracy", "└─ 0.5 x"]
     assert _kept("0.807 <module>  pyi.py:1\n└─ 0.807 work  pyi.py:3\n") != []
 
