@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt
+from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
@@ -276,7 +276,7 @@ def _value(
         data = _packed(value)
         if data is not None:
             nested(out, path, data)
-        elif value.startswith("{") and (table := parsed(value)) is not None:
+        elif value.startswith("{") and not names_result(key) and (table := parsed(value)) is not None:
             out.add(path, f"JSON {blanks_of(value)}")
             _value(out, path, key, table, nested, siblings, depth + 1)
         else:

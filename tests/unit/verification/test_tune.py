@@ -114,6 +114,12 @@ def test_texts_in_texts() -> None:
     assert _why(texts[0], json.dumps({"note": json.dumps({"a": 1, "fit_time": 0.5}, indent=4)}).encode()) != ""
 
 
+def test_texts_under_names_of_results_count() -> None:
+    """Whatever they look like."""
+    one, other = (json.dumps({"loss": json.dumps({"fit_time": at})}).encode() for at in (0.25, 0.5))
+    assert _why(one, other) != ""
+
+
 @pytest.mark.parametrize("name", ["loss", "survival_time", "scores"])
 def test_statistics_of_results_count(name: str) -> None:
     """The name of what they are of decides."""
