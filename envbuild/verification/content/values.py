@@ -168,9 +168,12 @@ _STATISTICS = re.compile(r"min|max|avg|mean|median|std|stdev|sum|last(?:-\d{1,3}
 
 
 def are_statistics(key: str, table: Mapping[str, Any]) -> bool:
-    """Whether a table has nothing but statistics of something that is measured, by its name."""
+    """Whether a table has nothing but statistics of a time or a rate, by its name.
+
+    Of memory ``max`` would be taken for a word that says whose memory it is.
+    """
     return (
-        kind_of(key) in ("time", "rate", "memory")
+        kind_of(key) in ("time", "rate")
         and bool(table)
         and all(_STATISTICS.fullmatch(name) is not None for name in table)
         and all(isinstance(each, float) and each >= 0 for each in table.values())

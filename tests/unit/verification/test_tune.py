@@ -120,7 +120,7 @@ def test_texts_under_names_of_results_count() -> None:
     assert _why(one, other) != ""
 
 
-@pytest.mark.parametrize("name", ["loss", "survival_time", "scores"])
+@pytest.mark.parametrize("name", ["loss", "survival_time", "scores", "memory_mb"])
 def test_statistics_of_results_count(name: str) -> None:
     """The name of what they are of decides."""
     one, other = (json.dumps({name: {"mean": value, "max": 1.0}}).encode() for value in (0.123456, 0.234567))
