@@ -100,7 +100,7 @@ def phrases_of_pages(
     shown = {
         path: len(names.get(path, ()))
         for path in own
-        if not any(unknown_digits(name, drawn) for name in names.get(path, ()))
+        if not any(unknown_digits(name.lower(), drawn) for name in names.get(path, ()))
     }
     return tuple(_quoted(own, shown))
 

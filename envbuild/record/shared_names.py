@@ -21,6 +21,8 @@ _SHAPES = re.compile(
     rb"|(?<![_-])[A-Za-z]{1,40}(?:[_-][A-Za-z]{1,40}){0,5}[_-][0-9]{1,4})(?![0-9A-Za-z])"
 )
 """What may be taken for a drawn name wherever it is: UUIDs, words of digits and letters, words with a number."""
+_GLUED = re.compile(rb"(?<=[A-Za-z])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])")
+"""UUIDs behind a word."""
 _BYTES_OF_UUID = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
@@ -61,6 +63,8 @@ def shortened(name: str) -> str:
 def names_in(data: bytes) -> Iterator[str]:
     """Yield what may be taken for a drawn name in data, shortened; of texts in wider characters UUIDs alone."""
     for found in _SHAPES.finditer(data):
+        yield shortened(found[0].decode())
+    for found in _GLUED.finditer(data):
         yield shortened(found[0].decode())
     if b"-\0" in data:
         for found in _BYTES_OF_UUID.finditer(data.replace(b"\0", b"")):

@@ -54,7 +54,12 @@ _DRIVERS = (
     r"|/(?:etc|usr/share)/(?:nvidia|vulkan|glvnd|egl|OpenCL|X11)/.*|/etc/ld\.so\.conf\.d/[^/]*(?:nvcr|nvidia)[^/]*"
 )
 """What engines put into a container together with GPUs."""
-_HOUSEKEEPING = r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
+_HOUSEKEEPING = (
+    r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
+    r"|/tmp/home/\.prefect/(?:prefect\.db(?:-(?:wal|shm|journal))?|storage(?:/.*)?)"
+)
+"""The latter are what Prefect's server, which a flow starts for itself, notes of the flow, and results of tasks under
+drawn names: they are in memory, and gone with the run."""
 _TOOLS = (
     "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
     "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",

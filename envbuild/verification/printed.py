@@ -34,6 +34,7 @@ from envbuild.record.measurements import (
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.log_blocks import LogBlocks, Samples
 from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -82,10 +83,12 @@ _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
+PROFILE_OF_SAMPLES = "profiles of samples"
+"""Kind of the lines in which a sampling profiler prints what it saw."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
 SLOWEST = "tests by how long they took"
-_LEFT_OUT = frozenset((IGNORED, BY_CLOCK, SLOWEST))
+_LEFT_OUT = frozenset((IGNORED, BY_CLOCK, SLOWEST, PROFILE_OF_SAMPLES))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _CLAUSE = 80
@@ -368,6 +371,8 @@ class Masks:
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
+        if rule.mark == "slug":  # two words, which a program may have given as well
+            kinds.add(_GUESSED)
         if rule.mark == "name":
             names.append(found[0][len(keep or "") :])
         part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
@@ -574,6 +579,13 @@ _LOGGED_BY_CLOCK = lazy(
     r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
     r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git"
     r" patch\) is underway\. Please be patient as this may take some time\.)\s*$"
+    # Ray Tune: of checkpoints within so many seconds, and of what took longer than it should.
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\tWARNING (?:experiment_state\.py:\d+ -- (?:Experiment state snapshotting has"
+    r" been triggered multiple times in the last |Saving the experiment state \(which holds a global view of trial )"
+    r"|util\.py:\d+ -- The `\w+` operation took \d+\.\d{3} s, which may be a performance bottleneck\.\s*$)"
+    r"|\[LightGBM\] \[Warning\] Connecting to rank \d+ failed, waiting for \d+ milliseconds\s*$"
+    r"|You may want to consider increasing the `CheckpointConfig\(num_to_keep\)` or decreasing the frequency of saving"
+    r" checkpoints\.\s*$|You can suppress this warning by setting the environment variable TUNE_WARN_\w+ to a \w+ value"
 )
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
@@ -595,6 +607,14 @@ _TABLE = (
         "-",
         r"(?<![0-9a-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-z])",
     ),  # versions 3 and 5 are made of a text, RFC 9562
+    # In capitals, and glued to a word without digits: ``RUN1B4E28BA-…``.
+    _rule(
+        "names",
+        "name",
+        "-",
+        r"(?<![0-9])(?:[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}"
+        r"|(?<=[g-zG-Z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?![0-9A-Za-z])",
+    ),
     # As marimo has it: of all versions, since its digits are those of a generator.
     _rule(
         "names",
@@ -618,6 +638,9 @@ _TABLE = (
         "tmp pymp torchelastic",
         r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))(?!_[a-z]+_\d+\b)[a-z0-9_]{8}\b",
     ),
+    # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
+    _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
+    _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
@@ -644,6 +667,10 @@ _TABLE = (
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
+    _rule("addresses", "port", "ing port bind port", r"(?P<keep>\b(?:bind|[Bb]inding|[Ll]istening on) port )\d{4,5}\b"),
+    _rule(
+        "addresses", "port", "[local_listen_port", r"(?P<keep>\[local_listen_port: )\d{4,5}(?=\])"
+    ),  # of LightGBM's models
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
         "times",
@@ -792,6 +819,8 @@ _TABLE = (
         "size (kbytes)",
         rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
     ),
+    # memory_profiler's: the line of the source, what was in use behind it, what it added, how often it ran.
+    _rule("memory", "memory", "mib", r"(?P<keep>^ +\d+ +)-?\d+\.\d+ MiB +-?\d+\.\d+ MiB(?= +\d+   )", sure=True),
     # The head of what ``pstats`` prints: calls are counted as in its rows, those of imports among them.
     _rule(
         "times",
@@ -1041,6 +1070,7 @@ class _Reports:
         self._held: Shown | None = None
         self._stamp = ""
         self._slowest = _Slowest()
+        self._blocks, self._samples = LogBlocks(), Samples()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -1075,6 +1105,10 @@ class _Reports:
         yield from self._slowest.finish()
 
     def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
+        if self._blocks.has(shown.common):
+            return shown.text, Masked("⟨log⟩", frozenset([BY_CLOCK]))
+        if self._samples.has(shown.common):
+            return shown.text, Masked("⟨profile⟩", frozenset([PROFILE_OF_SAMPLES]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))

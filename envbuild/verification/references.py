@@ -131,7 +131,8 @@ def dated_files_named(
     for table in tables:
         for name, at in table.in_other_bytes():
             outputs = [table.output(runs[each], name) for each in at]
-            places.append((name, [each.path for each in outputs if each is not None], True))
+            ordered = not _in_any_order(table, runs, name)
+            places.append((name, [each.path for each in outputs if each is not None], ordered))
     found = []
     for place, paths, ordered in places:
         names = [each.get(path) for each, path in zip(mentioned, paths, strict=False)]
@@ -195,7 +196,14 @@ def _in_files(runs: Sequence[Ran], tables: Sequence[FileTable]) -> Iterator[tupl
     for table in tables:
         for name, _ in table.in_other_bytes():
             contents = [table.content(run, name) for run in runs]
-            yield name, ([each.names if each is not None else () for each in contents], True)
+            names: list[Sequence[str]] = [each.names if each is not None else () for each in contents]
+            yield name, (names, not _in_any_order(table, runs, name))
+
+
+def _in_any_order(table: FileTable, runs: Sequence[Ran], name: str) -> bool:
+    """Whether the parts of a file come in any order, as all readers of it in the runs found."""
+    contents = [table.content(run, name) for run in runs]
+    return all(each is not None and each.unordered for each in contents)
 
 
 def _meant(known: Mapping[str, str], names: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
@@ -17,6 +18,7 @@ from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.skops import SCHEMA, Numbered, numbered
 from envbuild.verification.content.trackers import OF_COMET, experiment_of, read_comet
+from envbuild.verification.content.workbooks import SHARED, SHEET, WORKBOOK, strings_of, without_measurements
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -54,10 +56,25 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                 return
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             model = numbered(archive.read(SCHEMA), names) if _has_schema(members) else None
+            opened = _in_workbook(archive, members, nested) if WORKBOOK in names else nested
             for member in members:
-                _member(out, path, archive, member, nested, prefix, model)
+                _member(out, path, archive, member, opened, prefix, model)
     except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
+
+
+def _in_workbook(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], nested: Nested) -> Nested:
+    """Return what opens a workbook's members: measurements in its sheets are left out by the names of their columns."""
+    shared = next((each for each in members if each.filename == SHARED and each.file_size <= _SCHEMA), None)
+    strings = strings_of(archive.read(shared).decode("utf-8", "replace")) if shared is not None else []
+
+    def opened(out: Canonical, path: str, data: bytes) -> None:
+        if SHEET.search(path) is not None and len(data) <= _SCHEMA:
+            with suppress(UnicodeDecodeError):
+                data = without_measurements(out, path, data.decode(), strings).encode()
+        nested(out, path, data)
+
+    return opened
 
 
 def _of_comet(

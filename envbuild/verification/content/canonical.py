@@ -77,6 +77,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         names: UUIDs and identities that were left out, shortened, in their order.
         glued: those that have the form of a UUID without dashes and were replaced by their places in a page: whether
             they were drawn, experiments show.
+        unordered: its parts come in any order, so that the order in which it mentions files does not count either.
         base: the digest, where this one has in it which names other runs have too (``with_shared_names``).
         parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
     """
@@ -96,6 +97,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     parts: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
     glued: tuple[str, ...] = ()
+    unordered: bool = False
     base: str = ""
 
 
@@ -185,10 +187,12 @@ class Canonical:
     Args:
         masks: of the run that wrote it.
         left: bytes that archives may still unpack.
+        unordered: see ``Content``; a reader sets it.
     """
 
     masks: Masks
     left: int = UNPACKED
+    unordered: bool = False
     _sum: hashlib._Hash = field(default_factory=hashlib.sha256)
     _times: hashlib._Hash = field(default_factory=hashlib.sha256)
     _entries: list[tuple[str, str]] = field(default_factory=list)
@@ -230,6 +234,7 @@ class Canonical:
             count=self._added,
             names=self._names.result(),
             glued=tuple(self._glued),
+            unordered=self.unordered,
         )
 
     def spend(self, size: int) -> None:

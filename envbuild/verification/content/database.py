@@ -12,7 +12,8 @@ from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
-from envbuild.verification.content.documents import JSON, parsed
+from envbuild.verification.content.documents import JSON
+from envbuild.verification.content.json_texts import parsed
 from envbuild.verification.printed import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt
+from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
+from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.page_names import without_names
+from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
+from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
     OWNERS,
@@ -25,6 +27,7 @@ from envbuild.verification.content.telemetry import (
     read_metrics,
     without_chance,
 )
+from envbuild.verification.content.tune import is_experiment, prepared
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -40,6 +43,8 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
 """Keys of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
+_HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
+"""A pickle: a digest has that form by chance in one of four million cases, and counts by its bytes then."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
@@ -55,18 +60,6 @@ _OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
 """A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
 _CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
-
-
-class Number(float):
-    """A number of a JSON text that remembers how it is written."""
-
-    text: str
-
-    def __new__(cls, text: str) -> Number:
-        """Make it of its text."""
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
 
 
 _PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
@@ -85,6 +78,8 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("no text") from None
     if _BINARY.search(text) is not None and (_PAGE.match(text[:200]) is None or "\0" in text):
         raise UnreadableError("no text")  # small numbers, byte by byte, are none; plotly.js has some between quotes
+    if _PAGE.match(text[:200]) is not None and "sessionData" in text:
+        text = without_data(out, path, text)
     if _OF_STYLER.search(text) is not None:
         text = _without_names_of_tables(out, path, text)
     if text.lstrip()[:1] in ("{", "[", "<"):
@@ -154,24 +149,6 @@ def _line(path: str, number: int) -> str:
     return f"{path}, line {number}" if path else f"line {number}"
 
 
-def parsed(text: str) -> Any:
-    """Return a JSON text's list or table, numbers as ``Number``; None if it is none."""
-    try:
-        value = json.loads(text, parse_float=Number, parse_int=Number, object_pairs_hook=_pairs)
-    except RecursionError:
-        raise UnreadableError("nested too deep") from None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict | list) else None
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        raise ValueError("a key comes twice")
-    return table
-
-
 def read_value(out: Canonical, path: str, key: str, value: Any, nested: Nested) -> None:
     """Count a value of a JSON text, as ``parsed`` returns it, and what is in it.
 
@@ -197,6 +174,10 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         return
     if is_state(table):
         out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
+    if is_profile_of_samples(table):
+        table = without_samples(out, path, table)
+    if is_experiment(table):
+        table = prepared(out, path, table)
     _value(out, path, "", table, nested, ())
 
 
@@ -262,6 +243,11 @@ def _value(
             return
         out.add(path, f"{{{len(value)}}}")
         names = tuple(value)
+        if values.are_statistics(key, value):
+            for name, each in value.items():
+                out.add(path, name)
+                values.number(out, below(path, f"[{name}]", ""), key, each, each.text)
+            return
         for name, each in value.items():
             _value(out, below(path, name), name, each, nested, names, depth + 1)
     elif isinstance(value, list):
@@ -278,6 +264,8 @@ def _value(
     elif isinstance(value, Number) and key == _SHARED and value.text.isdigit():
         out.add(path, f"⟨object {out.number_of(value.text)}⟩")
         out.leave_out(path, value.text, "identity")
+    elif isinstance(value, Number) and is_hash_of_job(key, siblings):
+        out.leave_out(path, value.text, "addresses")
     elif _is_change(key, value, siblings):
         out.leave_out(path, value.text, "time", during=True)
     elif isinstance(value, Number) and value >= 0 and is_time_of_iteration(key, siblings):
@@ -288,6 +276,9 @@ def _value(
         data = _packed(value)
         if data is not None:
             nested(out, path, data)
+        elif value.startswith("{") and not names_result(key) and (table := parsed(value)) is not None:
+            out.add(path, f"JSON {blanks_of(value)}")
+            _value(out, path, key, table, nested, siblings, depth + 1)
         else:
             values.string(out, path, key, value, typed=True)
     else:
@@ -301,7 +292,9 @@ def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
 
 
 def _packed(value: str) -> bytes | None:
-    """Return what a text holds in base64 if it is an image or a pickle; None if it is not."""
+    """Return what a text holds: an image or a pickle in base64, a pickle in hexadecimal digits; None if neither."""
+    if value.startswith("800") and _HEXADECIMAL.fullmatch(value) is not None:
+        return bytes.fromhex(value)
     if not value.startswith(("gA", "iVBOR", "H4sI")) or _PACKED.fullmatch(value) is None:
         return None
     try:
@@ -349,7 +342,13 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
     tag, value = _long(names)
-    if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT and value < 0:
+    benchmark = is_benchmark(names)
+    if (
+        all(name != "t" and kind_of(name) is None for name in names)
+        and not benchmark
+        and tuple(names) != TIME_LEFT
+        and value < 0
+    ):
         return False
     cells = table[1:]
     # In experiments a time in one run and none in another one would be another place: there its values are shown.
@@ -366,13 +365,20 @@ def _table(out: Canonical, path: str, text: str) -> bool:
             name = _plain(row[tag]) if at == value else names[at]
             where = f"{_line(path, number)}: {name}"
             measured = at in left_out or (at == value and _is_measured(name))
-            if measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
+            if benchmark and at < len(BENCHMARK) and (cell in UNKNOWN or _is_of_clock(cell)):
+                out.leave_out(name, cell, "machine")
+            elif measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
                 out.leave_out(name, cell, kind_of(name) or "time")
                 if plain != cell:
                     out.add(where, "quoted")
             else:
                 out.text(where, cell)
     return True
+
+
+def _is_of_clock(cell: str) -> bool:
+    """Whether a cell is a number of at least zero, or hours, minutes and seconds."""
+    return _is_number(cell.replace(":", "")) and not cell.startswith("-")
 
 
 def _cells(line: str, mark: str) -> list[str]:

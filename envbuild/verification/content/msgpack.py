@@ -29,12 +29,14 @@ _BEGINNING = re.compile(rb"(?:[\x81-\x8f]|\xde..|\xdf....)(?:[\xa1-\xbf]|\xd9.)[
 """A table with a value at least, whose first key is a text that begins with a letter or a mark of ASCII."""
 
 
-class _Single(float):
+class Single(float):
     """A number of 32 bits, which is another value than the same one of 64."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
+    """Keys and values in their order, a key perhaps several times."""
+
     pairs: list[tuple[Any, Any]]
 
 
@@ -47,11 +49,11 @@ class _Extension:
 class _Reader(Cursor):
     """Reads values one after the other."""
 
-    def tables(self) -> Iterator[_Table]:
+    def tables(self) -> Iterator[Table]:
         """Return all tables; raises ``UnreadableError`` if something else is in the data."""
         while self._at < len(self._data):
             value = self._value(0)
-            if not isinstance(value, _Table):
+            if not isinstance(value, Table):
                 raise UnreadableError("no table")
             yield value
 
@@ -72,7 +74,7 @@ class _Reader(Cursor):
             return {0xC0: None, 0xC2: False, 0xC3: True}[code]
         if code in _NUMBERS or code in _SIGNED:
             found = self._number(_NUMBERS.get(code) or _SIGNED[code])
-            return _Single(found) if code == _FLOAT32 else found
+            return Single(found) if code == _FLOAT32 else found
         if 0xC4 <= code <= 0xC6:
             return self._take(self._size(1 << code - 0xC4))
         if 0xC7 <= code <= 0xC9:
@@ -102,8 +104,8 @@ class _Reader(Cursor):
     def _list(self, count: int, depth: int) -> list[Any]:
         return [self._value(depth + 1) for _ in range(count)]
 
-    def _table(self, count: int, depth: int) -> _Table:
-        return _Table([(self._value(depth + 1), self._value(depth + 1)) for _ in range(count)])
+    def _table(self, count: int, depth: int) -> Table:
+        return Table([(self._value(depth + 1), self._value(depth + 1)) for _ in range(count)])
 
     def _extension(self, size: int) -> _Extension:
         return _Extension(self._number(">b"), self._take(size))
@@ -126,11 +128,12 @@ def read_msgpack(out: Canonical, path: str, data: bytes, nested: Nested) -> None
     tables = list(_Reader(data, _PARTS).tables())
     out.add(path, f"{len(tables)} of MessagePack")
     for at, table in enumerate(tables, 1):
-        _count(out, f"{path}[{at}]" if len(tables) > 1 else path, "", table, nested, ())
+        count(out, f"{path}[{at}]" if len(tables) > 1 else path, "", table, nested, ())
 
 
-def _count(out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: tuple[str, ...]) -> None:
-    if isinstance(value, _Table):
+def count(out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: tuple[str, ...]) -> None:
+    """Count a value that has been read, and what is in it, by its name."""
+    if isinstance(value, Table):
         _count_table(out, path, key, value, nested)
     elif isinstance(value, list):
         out.add(path, f"[{len(value)}]")
@@ -138,7 +141,7 @@ def _count(out: Canonical, path: str, key: str, value: Any, nested: Nested, sibl
             out.leave_out(path, repr(value), "time")
             return
         for at, each in enumerate(value):
-            _count(out, below(path, f"[{at}]", ""), "", each, nested, ())
+            count(out, below(path, f"[{at}]", ""), "", each, nested, ())
     elif isinstance(value, _Extension):
         _count_extension(out, path, value)
     elif isinstance(value, bytes):
@@ -149,12 +152,12 @@ def _count(out: Canonical, path: str, key: str, value: Any, nested: Nested, sibl
     elif isinstance(value, bool) or value is None:
         out.add(path, repr(value))
     else:
-        text = f"{value!r} of 32 bits" if isinstance(value, _Single) else repr(value)
+        text = f"{value!r} of 32 bits" if isinstance(value, Single) else repr(value)
         text = text if math.isfinite(value) else f"{text} {struct.pack('>d', value).hex()}"
         values.number(out, path, key, float(value), text, siblings)
 
 
-def _count_table(out: Canonical, path: str, key: str, table: _Table, nested: Nested) -> None:
+def _count_table(out: Canonical, path: str, key: str, table: Table, nested: Nested) -> None:
     out.add(path, f"{{{len(table.pairs)}}}")
     names = tuple(dict.fromkeys(name for name, _ in table.pairs if isinstance(name, str)))
     if all(isinstance(name, str) for name, _ in table.pairs) and values.is_durations(
@@ -168,10 +171,10 @@ def _count_table(out: Canonical, path: str, key: str, table: _Table, nested: Nes
     for name, each in table.pairs:
         if isinstance(name, str):
             out.add(path, name)
-            _count(out, below(path, name), name, each, nested, names)
+            count(out, below(path, name), name, each, nested, names)
         else:
-            _count(out, below(path, "key", " "), "", name, nested, ())
-            _count(out, below(path, "[…]", ""), "", each, nested, ())
+            count(out, below(path, "key", " "), "", name, nested, ())
+            count(out, below(path, "[…]", ""), "", each, nested, ())
 
 
 def _count_extension(out: Canonical, path: str, value: _Extension) -> None:

@@ -59,8 +59,10 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
 
 
 _UUID = re.compile(
-    r"(?<![0-9a-zA-Z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-zA-Z])"
+    r"(?:(?<![0-9a-fA-F])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+    r"|(?<![0-9])[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12})(?![0-9a-zA-Z])"
 )
+"""Also in capitals, and glued to a word."""
 _RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
 CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")

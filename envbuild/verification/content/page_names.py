@@ -13,8 +13,10 @@ from envbuild.record.measurements import names_result
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.printed import LONGEST_LINE
 
-_GLUED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
-"""As ``uuid4().hex`` gives it."""
+_GLUED = re.compile(
+    r"(?:[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}|[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{15})(?![0-9A-Za-z])"
+)
+"""As ``uuid4().hex`` gives it, or in capitals."""
 _BEFORE = re.compile(r"(?:(?:^|[^0-9A-Za-z.])[A-Za-z]{0,40}|\.[A-Za-z]{1,40})\Z")
 """Nothing but letters may be between it and the beginning of its word: it is no part of a longer number."""
 _WITH_WORD = re.compile(r"(?:[A-Za-z]|[0-9A-Za-z][_-])\Z")

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
@@ -331,6 +332,10 @@ class _Walk:
             out.add(path, repr(node.parts[::2]))
             out.leave_out(path, repr(node.parts[1::2]), "time")
             return
+        if (identity := _uuid(node)) is not None:
+            out.add(path, "UUID")
+            out.text(path, identity)
+            return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
             packed = node.parts[1].parts[0]
@@ -488,6 +493,21 @@ def _moment(node: Node) -> float | None:
     if not isinstance(packed, bytes) or len(packed) not in (4, 10):
         return None
     return day(packed[0] << 8 | packed[1], packed[2] & 127, packed[3])
+
+
+def _uuid(node: Node) -> str | None:
+    """Return a pickled ``uuid.UUID`` as a text, which is masked as other texts are; None for other objects."""
+    match node:
+        case Node(
+            kind="object",
+            parts=[
+                Node(kind="global", parts=["uuid UUID"]),
+                Node(kind="tuple", parts=[]),
+                Node(kind="state", parts=[Node(kind="dict", parts=["int", int(number)])]),
+            ],
+        ) if 0 <= number < 1 << 128:
+            return str(UUID(int=number))
+    return None
 
 
 _OF_DAY = 4

@@ -26,6 +26,7 @@ from envbuild.verification.content.canonical import (
     TooMuchError,
     UnreadableError,
 )
+from envbuild.verification.content.cbor import is_cbor, read_cbor
 from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
@@ -35,6 +36,7 @@ from envbuild.verification.content.duckdb import read_database as read_duckdb
 from envbuild.verification.content.event_files import is_event_file, read_event_file
 from envbuild.verification.content.examples import are_records, read_records
 from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
+from envbuild.verification.content.hdf5_times import is_hdf5, read_hdf5
 from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
 from envbuild.verification.content.lance import is_manifest as is_lance
 from envbuild.verification.content.lance import may_have_files
@@ -48,6 +50,8 @@ from envbuild.verification.content.ocdbt import is_manifest, read_manifest
 from envbuild.verification.content.onnx import is_model
 from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
+from envbuild.verification.content.snakemake import is_log as is_log_of_snakemake
+from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
 from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
@@ -80,6 +84,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_lance(path, data, masks)
     if path.name == CACHE and _kind(data) == "database":
         return _of_cache(path, data, masks)
+    if is_log_of_snakemake(path):
+        return _of_jobs(data, masks)
     if is_operations(data):
         return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
@@ -140,6 +146,15 @@ def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
     except UnreadableError:
         return None
     return msgspec.structs.replace(out.result(), parts=parts)
+
+
+def _of_jobs(data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        read_log_of_snakemake(out, data)
+    except UnreadableError:
+        return None
+    return out.result()
 
 
 def has_parts(path: Path) -> bool:
@@ -305,10 +320,14 @@ def _kind(data: bytes) -> str:
         return "fingerprint"
     if is_model(data):
         return "onnx"
+    if is_hdf5(data):
+        return "hdf5"
     if is_operations(data):
         return "operations"
     if is_msgpack(data):
         return "msgpack"
+    if is_cbor(data):
+        return "cbor"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -368,10 +387,14 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_fingerprint(out, path, data)
     elif kind == "onnx":
         read_onnx(out, path, data, nested)
+    elif kind == "hdf5":
+        read_hdf5(out, path, data)
     elif kind == "operations":
         read_operations(out, path, data, nested)
     elif kind == "msgpack":
         read_msgpack(out, path, data, nested)
+    elif kind == "cbor":
+        read_cbor(out, path, data, nested)
     elif kind == "pickle":
         read_pickles(out, path, data, nested)
     else:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.content.documents import Number, parsed, read_value
+from envbuild.verification.content.documents import read_value
+from envbuild.verification.content.json_texts import Number, parsed
 from envbuild.verification.content.values import ADDRESSES
 from envbuild.verification.printed import BY_CLOCK
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
@@ -37,6 +37,8 @@ _DRAWN_PIECES = 4
 _OF_HOSTS = ("host", "name")
 _OF_RAY = re.compile(r"[0-9a-f]{5}_(\d{5})")
 """What was drawn for the program, and the number of the trial."""
+_PREFIXES, _PREFIX = ("uuid_prefix", "_uuid_prefix"), re.compile(r"[0-9a-f]{5}_")
+"""What Ray Tune draws for an experiment, as its generators of trials keep it."""
 _CHOSEN = frozenset(("best", "worst", "top", "chosen", "selected", "winner", "winning", "optimal"))
 """Words of names under which one of many is."""
 _LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
@@ -117,6 +119,9 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     kind = kind_of(key) if key else None
     if key in _MEMINFO and _KILOBYTES.fullmatch(value):
         kind = "memory"
+    if key in _PREFIXES and _PREFIX.fullmatch(value) is not None:
+        out.leave_out(path, value, "identity")
+        return
     if key.lower() in _RUN and is_drawn(value):
         out.leave_out(path, value, "identity")
         return
@@ -155,6 +160,23 @@ def is_durations(key: str, values: Sequence[Any]) -> bool:
         bool(values)
         and are_durations(key)
         and all(isinstance(each, int | float) and not isinstance(each, bool) and each >= 0 for each in values)
+    )
+
+
+_STATISTICS = re.compile(r"min|max|avg|mean|median|std|stdev|sum|last(?:-\d{1,3}-avg)?|p\d{1,2}")
+"""What is computed of several values of one thing; the latter also as Ray Tune names them."""
+
+
+def are_statistics(key: str, table: Mapping[str, Any]) -> bool:
+    """Whether a table has nothing but statistics of a time or a rate, by its name.
+
+    Of memory ``max`` would be taken for a word that says whose memory it is.
+    """
+    return (
+        kind_of(key) in ("time", "rate")
+        and bool(table)
+        and all(_STATISTICS.fullmatch(name) is not None for name in table)
+        and all(isinstance(each, float) and each >= 0 for each in table.values())
     )
 
 

@@ -130,6 +130,8 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/dev/shm/torch_12_345", "/dev/shm/sem.mp-x", "/tmp/home/.python_history", "/tmp/.X11-unix/X0",
         "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init",
         "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libnvidia-ml.so.560.35", "/usr/bin/nvidia-smi",
+        "/tmp/home/.prefect/prefect.db", "/tmp/home/.prefect/prefect.db-wal",
+        "/tmp/home/.prefect/storage/3f2a",
     ],
 )  # fmt: skip
 def test_what_tools_leave_is_no_result(path: str) -> None:
@@ -143,6 +145,8 @@ def test_what_tools_leave_is_no_result(path: str) -> None:
         "/tmp/results/w.npy", "/var/tmp/model/w.txt", "/dev/shm/weights.bin", "/tmp/home/w.npy", "/results/w.npy",
         "/opt/out/m.pt", "/tmp/model.pt", "/tmp/tmpab12cd34/w.bin", "/root/w", "/tmp/torch.pt", "/tmp/cache/w.bin",
         "/tmp/rays.npy", "/tmp/nvidia.csv", "/tmp/kernel-size.json", "/opt/lib/libcuda.csv",
+        "/tmp/home/storage/3f2a", "/results/.prefect/storage/3f2a",
+        "/results/prefect.db", "/tmp/prefect.db", "/tmp/home/prefect.db",
     ],
 )  # fmt: skip
 def test_what_programs_leave_is(path: str) -> None:

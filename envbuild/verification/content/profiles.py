@@ -1,0 +1,48 @@
+"""Profiles that are samples, as pyinstrument writes them: which functions are in them, and how often, is a measurement.
+
+Source: pyinstrument/session.py (``Session.to_json``), pyinstrument/renderers/html.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from envbuild.verification.content.canonical import Canonical, below
+
+_KNOWN = frozenset(("target_description", "sys_path", "sys_prefixes"))
+_SAMPLED = ("start_time", "duration", "sample_count", "start_call_stack")
+_FURTHER = ("cpu_time", "root_frame", "frame_records", "min_interval", "max_interval")
+_RENDERED = frozenset((*_SAMPLED[:3], "target_description", "root_frame"))
+"""What its renderer for JSON writes."""
+_DATA = re.compile(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
+"""In the page that pyinstrument writes."""
+
+
+def is_profile_of_samples(table: Any) -> bool:
+    """Whether a JSON text is a session of pyinstrument."""
+    return isinstance(table, dict) and (table.keys() >= _KNOWN | {*_SAMPLED} or table.keys() >= _RENDERED)
+
+
+def without_samples(out: Canonical, path: str, table: dict[str, Any]) -> dict[str, Any]:
+    """Return a session without what was sampled, which is left out."""
+    sampled = {name: table[name] for name in (*_SAMPLED, *_FURTHER) if name in table}
+    out.leave_out(below(path, "samples"), json.dumps(sampled, default=str), "profile")
+    return {name: value for name, value in table.items() if name not in sampled}
+
+
+def without_data(out: Canonical, path: str, text: str) -> str:
+    """Return a page of pyinstrument without the session in it."""
+
+    def left_out(found: re.Match[str]) -> str:
+        try:
+            data = json.loads(found[2])
+        except (ValueError, RecursionError):
+            return found[0]
+        if not isinstance(data, dict) or not is_profile_of_samples(data.get("session")):
+            return found[0]
+        out.leave_out(below(path, "samples"), found[2], "profile")
+        return f"{found[1]}⟨profile⟩"
+
+    return _DATA.sub(left_out, text)

@@ -1,0 +1,73 @@
+"""Sheets of workbooks (.xlsx): columns of measurements, by the names in their first row, as in other tables.
+
+Source: ECMA-376, part 1, 18.3 (worksheets), 18.4 (shared strings).
+"""
+
+from __future__ import annotations
+
+import re
+from xml.sax.saxutils import unescape
+
+from envbuild.record.measurements import kind_of, may_be_memory
+from envbuild.verification.content.canonical import Canonical, below
+
+WORKBOOK = "xl/workbook.xml"
+SHARED = "xl/sharedStrings.xml"
+SHEET = re.compile(r"xl/worksheets/[^/]+\.xml\Z")
+_ROW = re.compile(r"<row\b[^>]*>.*?</row>", re.DOTALL)
+_CELL = re.compile(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>(.*?)</c>', re.DOTALL)
+_TYPE = re.compile(r'\bt="(\w+)"')
+_VALUE = re.compile(r"<v>([^<]*)</v>")
+_STRING, _TEXT = re.compile(r"<si>(.*?)</si>|<si/>", re.DOTALL), re.compile(r"<t\b[^>]*>([^<]*)</t>")
+_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+
+
+def strings_of(text: str) -> list[str]:
+    """Return the texts that a workbook's cells have by number."""
+    return [_text(found[1] or "") for found in _STRING.finditer(text)]
+
+
+def without_measurements(out: Canonical, path: str, text: str, strings: list[str]) -> str:
+    """Return a sheet without the numbers in columns of measurements, which are left out.
+
+    Args:
+        out: what collects.
+        path: of the sheet.
+        text: its XML.
+        strings: as ``strings_of`` returns them.
+    """
+    head = _ROW.search(text)
+    if head is None:
+        return text
+    names = {found[1]: _named(found, strings) for found in _CELL.finditer(head[0])}
+    kinds = {at: kind for at, name in names.items() if (kind := kind_of(name)) in ("time", "rate", "memory")}
+    if not kinds or len({*names.values()}) < len(names):
+        return text
+
+    def left_out(found: re.Match[str]) -> str:
+        kind, value = kinds.get(found[1]), _VALUE.fullmatch(found[3])
+        of_type = _TYPE.search(found[2] or "")
+        if kind is None or value is None or (of_type is not None and of_type[1] != "n"):
+            return found[0]
+        if _NUMBER.fullmatch(value[1]) is None or not may_be_memory(names[found[1]], float(value[1])):
+            return found[0]
+        out.leave_out(below(path, names[found[1]]), value[1], kind)
+        return found[0].replace(value[0], f"<v>⟨{kind}⟩</v>")
+
+    return text[: head.end()] + _CELL.sub(left_out, text[head.end() :])
+
+
+def _named(cell: re.Match[str], strings: list[str]) -> str:
+    """Return the text of a cell of the first row; empty if it has none."""
+    of_type, value = _TYPE.search(cell[2] or ""), _VALUE.search(cell[3])
+    if of_type is None:
+        return ""
+    if of_type[1] == "inlineStr":
+        return _text(cell[3])
+    if of_type[1] == "s" and value is not None and value[1].isdecimal() and int(value[1]) < len(strings):
+        return strings[int(value[1])]
+    return value[1] if of_type[1] == "str" and value is not None else ""
+
+
+def _text(xml: str) -> str:
+    return unescape("".join(_TEXT.findall(xml)))

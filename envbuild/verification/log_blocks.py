@@ -1,0 +1,79 @@
+"""What libraries log, or not, by the clock, in several lines: an error of a part of themselves with its stack.
+
+Prefect's server, which a flow starts for itself, reports home while the flow begins; whether that finds the network, or
+the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost's workers write which of them got which
+rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
+(``xgboost/dask/__init__.py``). pyinstrument prints what it saw when it looked, so many times a second
+(``pyinstrument/renderers/console.py``).
+"""
+
+from __future__ import annotations
+
+from envbuild.core.patterns import lazy
+
+_HEAD = lazy(
+    r"\d\d:\d\d:\d\d\.\d{3} \| (?:ERROR|WARNING) +\| (?:prefect\.server\.services\.telemetry - Failed to send telemetry"
+    r"|docket\.\w+ - ↩ \[ *\d+m?s\] send_telemetry_heartbeat\()"
+)
+_STACK = lazy(
+    r"(?:Traceback \(most recent call last\):\s*$|\s|\s*$|(?:The above|During handling of the above) exception"
+    r"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: | \(|$)|\[SQL: |\[parameters: |\(Background on this error at: )"
+)
+"""Lines of stacks as Python and SQLAlchemy write them."""
+_RANK = r"\[\d\d:\d\d:\d\d\] Task \[xgboost\.dask-\d+\]:[a-z]+://[\w.:-]+:\d+ got rank \d+"
+_RANKS = lazy(rf"(?:{_RANK})+\s*")
+
+
+class LogBlocks:
+    """Finds such lines of a stream, which are given one by one."""
+
+    def __init__(self) -> None:
+        self._within = False
+        self._ends = 0
+
+    def has(self, line: str) -> bool:
+        """Whether a line belongs to such a block."""
+        if _RANKS.fullmatch(line) is not None:
+            self._within = False
+            self._ends += line.count(" got rank ") - 1
+            return True
+        if not line and self._ends:
+            self._ends -= 1
+            return True
+        self._within = _HEAD.match(line) is not None or (self._within and _STACK.match(line) is not None)
+        return self._within
+
+
+_OF_SAMPLES = lazy(r"  _     \._   __/__   _ _  _  _ _/_   Recorded: [\d:]+  Samples: +\d+\s*")
+_BANNER = lazy(r" /_//_///.*Duration: [\d.]+ +CPU time: [\d.]+\s*|/   _/ +v\d\S*\s*|\s*")
+_NAMED = lazy(r"(?:Profile at|Program:) .*")
+_ROOT, _FRAME = (
+    lazy(r"\d+\.\d+ \S.*"),
+    lazy(r" *[├└│] .*|[ │]{3,}(?:[├└]─ .*|\[\d+ frames? hidden\].*)|\s*[├└]─ .*|[ |]*[|`]- .*"),
+)
+_NEXT = {"banner": "named", "named": "root", "root": "root"}
+
+
+class Samples:
+    """Finds the lines of a profile of pyinstrument in a stream, which are given one by one."""
+
+    def __init__(self) -> None:
+        self._part = ""
+
+    def has(self, line: str) -> bool:
+        """Whether a line belongs to such a profile: its banner, what was profiled, and the tree of frames."""
+        if _OF_SAMPLES.fullmatch(line) is not None:
+            self._part = "banner"
+            return True
+        if not self._part:
+            return False
+        wanted = {"banner": _NAMED, "named": _ROOT, "root": _FRAME}[self._part]
+        if wanted.fullmatch(line) is not None:
+            self._part = _NEXT[self._part]
+            return True
+        if self._part == "banner" and _BANNER.fullmatch(line) is not None:
+            return True
+        if self._part == "named" and not line.strip():
+            return True
+        self._part = ""
+        return False

@@ -1,0 +1,292 @@
+"""CBOR, sheets of workbooks, times in HDF5 files, sampled profiles, reports of memory: measurements by their names."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from envbuild.record.shared_names import names_in, shortened
+from envbuild.verification.content import compare, read
+from envbuild.verification.content.names import drawn_names, masked_path
+from envbuild.verification.printed import PROFILE_OF_SAMPLES, Masks, rows
+
+_NOW = 1_795_784_283.0  # 12:58:03 UTC
+
+
+def _why(one: bytes, other: bytes) -> str:
+    """Return what differs first; empty if the contents are equal."""
+    first, second = read(one, Masks(_NOW)), read(other, Masks(_NOW))
+    assert first is not None
+    assert second is not None
+    difference = compare(first, second)
+    return "" if difference.same else difference.why or "the digest"
+
+
+def _head(kind: int, size: int) -> bytes:
+    if size < 24:
+        return bytes([kind << 5 | size])
+    return bytes([kind << 5 | 24, size]) if size < 256 else bytes([kind << 5 | 26]) + struct.pack(">I", size)
+
+
+def _cbor(value: Any) -> bytes:
+    """Return a value in CBOR, as RFC 8949 has it."""
+    match value:
+        case bool():
+            return bytes([0xF5 if value else 0xF4])
+        case int():
+            return _head(0, value) if value >= 0 else _head(1, -1 - value)
+        case float():
+            return b"\xfb" + struct.pack(">d", value)
+        case str():
+            return _head(3, len(value.encode())) + value.encode()
+        case bytes():
+            return _head(2, len(value)) + value
+        case list():
+            return _head(4, len(value)) + b"".join(map(_cbor, value))
+        case dict():
+            return _head(5, len(value)) + b"".join(_cbor(key) + _cbor(each) for key, each in value.items())
+        case tuple():
+            return _head(6, value[0]) + _cbor(value[1])
+    raise TypeError(value)
+
+
+_RUN: dict[str, Any] = {
+    "loss": 0.25,
+    "fit_time": 0.125,
+    "epochs": [{"epoch": 0, "epoch_time": 0.5}],
+    "created": (1, _NOW),
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"fit_time": 0.25, "created": (1, _NOW + 3)}, ""),
+        ({"epochs": [{"epoch": 0, "epoch_time": 0.75}]}, ""),
+        ({"epochs": [{"epoch": 1, "epoch_time": 0.5}]}, "epochs[0].epoch: 0 → 1"),
+        ({"loss": 0.5}, "loss: 0.25 → 0.5"),
+        ({"loss": "0.25"}, "loss"),
+        ({"loss": -1}, "loss"),
+        ({"fit_time": -0.25}, "fit_time"),
+        ({"created": _NOW}, "CBOR"),
+        ({"created": (1, _NOW + 40 * 86400)}, "created"),
+        ({"more": b"1"}, "{4} → {5}"),
+    ],
+)
+def test_cbor(changed: Mapping[str, Any], why: str) -> None:
+    """Tables by their keys; a tag counts, and so does what is no time of the run."""
+    found = _why(_cbor(_RUN), _cbor({**_RUN, **changed}))
+    assert (why in found) if why else not found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _cbor(_RUN) + b"\0", _cbor([_RUN]), _cbor(_RUN)[:-1], b"\xa1\x61a\x18\x05", b"\xa1\x61a\xf9\0\0",
+        b"\xbf\x61a\x01",
+        b"\xa1\x61a" + b"\x81" * 300,
+    ],
+)  # fmt: skip
+def test_other_data_are_no_cbor(data: bytes) -> None:
+    """What is behind a table, numbers longer than they have to be, of 16 bits, without an end, or nested too deep."""
+    assert read(data, Masks(_NOW)) is None or _why(data, data + b" ") != ""
+
+
+def test_how_cbor_is_written_counts() -> None:
+    """A table with a length is another one than one that goes on until a mark."""
+    assert _why(b"\xa1\x61a\x01", b"\xbf\x61a\x01\xff") != ""
+    assert _why(b"\xa1\x61a\x81\x01", b"\xa1\x61a\x9f\x01\xff") != ""
+    assert _why(b"\xa1\x61a\x01", b"\xd9\xd9\xf7\xa1\x61a\x01") != ""
+
+
+def _book(names: tuple[str, ...], rows_: list[tuple[Any, ...]], *, shared: bool = False) -> bytes:
+    """Return a workbook of one sheet, with what is read of it."""
+
+    def cell(at: int, number: int, value: Any) -> str:
+        place = f"{'ABCD'[at]}{number}"
+        if isinstance(value, str) and shared and number == 1:
+            return f'<c r="{place}" t="s"><v>{at}</v></c>'
+        if isinstance(value, str):
+            return f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>'
+        return f'<c r="{place}" s="1" t="n"><v>{value}</v></c>' if at % 2 else f'<c r="{place}"><v>{value}</v></c>'
+
+    sheet = "".join(
+        f'<row r="{number}">{"".join(cell(at, number, value) for at, value in enumerate(row))}</row>'
+        for number, row in enumerate([names, *rows_], 1)
+    )
+    found = io.BytesIO()
+    with zipfile.ZipFile(found, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{sheet}</sheetData></worksheet>")
+        if shared:
+            archive.writestr(
+                "xl/sharedStrings.xml", f"<sst>{''.join(f'<si><t>{name}</t></si>' for name in names)}</sst>"
+            )
+    return found.getvalue()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("names", "one", "other", "same"),
+    [
+        (("fold", "score", "fit_time"), (1, 0.5, 0.125), (1, 0.5, 0.25), True),
+        (("fold", "score", "fit_time"), (1, 0.5, 0.125), (1, 0.75, 0.125), False),
+        (("fold", "score", "survival_time"), (1, 0.5, 0.125), (1, 0.5, 0.25), False),
+        (("fold", "score", "fit_time"), (1, 0.5, 0.125), (1, 0.5, -0.25), False),
+        (("fold", "score", "fit_time"), (1, 0.5, 0.125), (1, 0.5, "failed"), False),
+        (("fit_time", "score", "fit_time"), (1, 0.5, 0.125), (1, 0.5, 0.25), False),
+        (("fold", "gpu_mem_gb", "x"), (1, 1.5, 2), (1, 2.5, 2), True),
+        (("a", "b", "c"), (1, 0.5, 0.125), (1, 0.5, 0.25), False),
+    ],
+)
+def test_columns_of_sheets(
+    names: tuple[str, ...], one: tuple[Any, ...], other: tuple[Any, ...], same: bool, *, shared: bool
+) -> None:
+    """The first row has their names, in the sheet or among the texts that all sheets share."""
+    books = [_book(names, [(0, 0.5, 0.5), row], shared=shared) for row in (one, other)]
+    assert (_why(*books) == "") is same
+
+
+def test_other_archives_have_no_sheets() -> None:
+    """Without a workbook a member of that name is a document as any other."""
+    data = _book(("a", "fit_time"), [(1, 0.5)]).replace(b"xl/workbook.xml", b"xl/otherbook.xml"[:15])
+    assert _why(data, _book(("a", "fit_time"), [(1, 0.25)]).replace(b"xl/workbook.xml", b"xl/otherbook.xml"[:15])) != ""
+
+
+def _hdf5(seconds: float, rest: bytes = b"\0" * 16) -> bytes:
+    return b"\x89HDF\r\n\x1a\n" + rest + struct.pack("<HHB3xB3xI", 0x12, 8, 0, 1, int(seconds)) + b"\7" * 9
+
+
+def test_times_of_objects_in_hdf5() -> None:
+    """Those of the run itself are left out where no reader knows the file; all other bytes count."""
+    assert _why(_hdf5(_NOW), _hdf5(_NOW + 1)) == ""
+    assert _why(_hdf5(_NOW), _hdf5(_NOW - 3600)) != ""
+    assert _why(_hdf5(_NOW), _hdf5(_NOW, b"\0" * 15 + b"\1")) != ""
+    assert _why(_hdf5(_NOW), _hdf5(_NOW) + b"\0") != ""
+    assert read(_hdf5(_NOW)[:20], Masks(_NOW)) is None
+
+
+_SESSION = {"target_description": "Profile at a.py:8", "sys_path": [], "sys_prefixes": [], "start_call_stack": []}
+
+
+def _session(run: int, **changed: Any) -> dict[str, Any]:
+    sampled = {
+        "start_time": _NOW + run,
+        "duration": 0.5 + run,
+        "sample_count": 49 + run,
+        "frame_records": [[["a"], run]],
+    }
+    return {**_SESSION, **sampled, "cpu_time": 0.25 + run, **changed}
+
+
+def test_profiles_of_samples() -> None:
+    """Where the profiler looked is left out, in its own files and in its pages; what was profiled counts."""
+    one, other, third = (json.dumps(each) for each in (_session(0), _session(1), _session(1, target_description="b")))
+    assert _why(one.encode(), other.encode()) == ""
+    assert "target_description" in _why(one.encode(), third.encode())
+    rendered = [
+        {
+            "start_time": _NOW + at,
+            "duration": at,
+            "sample_count": at,
+            "target_description": "a",
+            "root_frame": {"time": at},
+        }
+        for at in (1, 2)
+    ]
+    assert _why(*(json.dumps(each).encode() for each in rendered)) == ""
+    page = "<!DOCTYPE html>\n<html><script>\n  const sessionData = {};\n</script><p>0.5</p></html>\n"
+    pages = [page.replace("{}", json.dumps({"session": json.loads(each)})).encode() for each in (one, other)]
+    assert _why(*pages) == ""
+    assert _why(pages[0], pages[1].replace(b"0.5</p>", b"0.75</p>")) != ""
+    assert _why(*(page.replace("{}", f'{{"session": {at}}}').encode() for at in (1, 2))) != ""
+
+
+_PROFILE = r"""  _     ._   __/__   _ _  _  _ _/_   Recorded: 13:01:58  Samples:  49
+ /_//_/// /_\ / //_// / //_'/ //     Duration: 0.808     CPU time: 0.633
+/   _/                      v5.1.3
+
+Profile at /workspace/pyi.py:8
+
+0.807 <module>  pyi.py:1
+└─ 0.807 work  pyi.py:3
+   ├─ 0.787 svd  numpy/linalg/_linalg.py:1667
+   │  └─ 0.015 __getattr__  numpy/__init__.py:704
+   └─ 0.015 __getattr__  numpy/__init__.py:704
+         [2 frames hidden]  numpy
+"""
+
+
+def _kept(text: str) -> list[str]:
+    found = [row.masked for row in rows(text.encode(), Masks(_NOW))]
+    return [each.text for each in found if PROFILE_OF_SAMPLES not in each.kinds]
+
+
+def test_a_printed_profile_ends_with_its_tree() -> None:
+    """What is printed in front of it and behind it counts, whatever it looks like."""
+    assert _kept(f"0.5 before\n{_PROFILE}\n\n0.25 accuracy\n") == ["0.5 before", "", "", "0.25 accuracy"]
+    assert _kept(f"{_PROFILE.replace('└─', '`-').replace('├─', '|-').replace('│', '|')}\n`- 0.5\n") == ["", "`- 0.5"]
+    assert _kept(f"{_PROFILE}0.25 accuracy\n└─ 0.5 x\n") == ["0.25 accuracy", "└─ 0.5 x"]
+    assert _kept("0.807 <module>  pyi.py:1\n└─ 0.807 work  pyi.py:3\n") != []
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ((5, "35.1", "0.0", 1, "s = 0"), True),
+        ((5, "35.0", "-0.1", 1, "s = 0"), True),
+        ((5, "35.0", "0.0", 171, "s = 0"), False),
+        ((5, "35.0", "0.0", 1, "s = 1"), False),
+        ((6, "35.0", "0.0", 1, "s = 0"), False),
+    ],
+)
+def test_reports_of_memory(changed: tuple[Any, ...], same: bool) -> None:
+    """memory_profiler's: what was in use is left out, lines and how often they ran count."""
+    rows_ = ((5, "35.0", "0.0", 1, "s = 0"), changed)
+    one, other = (Masks(_NOW).mask("{:6d} {:>8} MiB {:>8} MiB {:11d}       {}".format(*row)) for row in rows_)
+    assert (one.text == other.text) is same
+    assert not one.guessed
+    assert Masks(_NOW).mask("step 5 35.0 MiB 0.0 MiB 1 x").text != Masks(_NOW).mask("step 5 36.0 MiB 0.0 MiB 1 x").text
+
+
+_FIRST, _OTHER = "a7a02f7e-6e69-4613-a076-f09b9fcfa789", "c177d708-fc35-41eb-b5f2-8c991dde59d1"
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["run {} done", "job_{} done", "RUN{} done", "IMAGE{}", "({})"],
+)
+def test_uuids_in_capitals(form: str) -> None:
+    """They are names as those in small letters are, also behind a word, and a catalogue that has them is found."""
+    for one, other in ((_FIRST.upper(), _OTHER.upper()), *([] if "IMAGE" in form else [(_FIRST, _OTHER)])):
+        before, after = (Masks(_NOW).mask(form.format(each)) for each in (one, other))
+        assert before.text == after.text
+        assert before.names == (one,)
+        assert shortened(one) in {*names_in(form.format(one).encode())}
+
+
+@pytest.mark.parametrize("form", ["{}0", "1{}", "{}x"])
+def test_what_is_longer_is_no_uuid(form: str) -> None:
+    """Digits in front of it, or anything behind it, are a part of a longer word."""
+    assert Masks(_NOW).mask(form.format(_FIRST.upper())).text == form.format(_FIRST.upper())
+
+
+def test_digests_as_uuids_count_in_capitals() -> None:
+    """Versions 3 and 5 are made of a text."""
+    text = f"run {str(UUID(_FIRST.replace('-4613', '-5613'))).upper()}"
+    assert Masks(_NOW).mask(text).text == text
+
+
+@pytest.mark.parametrize("form", ["out/{}.txt", "out/model_{}.txt", "out/ART{}.bin", "{}/w.npy"])
+def test_files_named_by_uuids(form: str) -> None:
+    """In capitals and behind words too."""
+    for one, other in ((_FIRST, _OTHER), (_FIRST.upper(), _OTHER.upper())):
+        assert masked_path(form.format(one), Masks(_NOW)) == masked_path(form.format(other), Masks(_NOW))
+        assert one in drawn_names([form.format(one)])
