@@ -139,6 +139,7 @@ def _advice(tail: str, record: Record, project: Path) -> str:
 def _missing_module(tail: str, project: Path) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
     if not found:
         return ""
     top = found[1].partition(".")[0]

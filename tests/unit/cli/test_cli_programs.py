@@ -92,6 +92,10 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
     assert _missing_module(f"{text}OSError: gone\n", tmp_path) == ""
     assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"), tmp_path)
     assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"), tmp_path)
+    child = "/opt/env/bin/python: No module named pip\nTraceback …\nCalledProcessError: Command … exit status 1.\n"
+    assert _missing_module(child, tmp_path) == (
+        "if pip is a package, add it to requirements in the spec and lock again; else "
+    )
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "pandas.py").touch()
     assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs; else "
