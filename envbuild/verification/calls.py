@@ -343,6 +343,8 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
     """Yield where a program goes through a set, as far as one file shows that it is one."""
     named = _named_sets(tree)
     unordered = {id(generator) for node in ast.walk(tree) for generator in _without_order(node)}
+    readers = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS)
+    unordered |= {id(node) for method in readers for node in ast.walk(method)}
     for node in ast.walk(tree):
         sources: list[ast.expr] = []
         if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:

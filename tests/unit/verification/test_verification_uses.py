@@ -96,6 +96,7 @@ def test_a_time_that_becomes_a_seed_is_as_bad_as_entropy() -> None:
         ("class V:\n prev: set['V']\ndef topo(v):\n for c in v.prev: topo(c)", [4]),
         ("class V:\n prev: set[V] = field(default_factory=set)\ndef topo(v):\n return [c for c in v.prev]", [4]),
         ("class V:\n names: set[str] = set()\ndef all(v):\n return [n for n in v.names]", []),
+        ("class V:\n def __init__(self, c): self.c = set(c)\n def __repr__(self): return str([x for x in self.c])", []),
         ("self.open = set(a)\nself.open = []\nfor n in self.open: pass", []),
         ("self.open = None\nself.open = set(a)\nfor n in self.open: pass", [3]),
         ("self.open = set(a)\nfor n in sorted(self.open): pass\nz = set(n for n in self.open)", []),
