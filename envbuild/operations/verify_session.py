@@ -231,7 +231,8 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     except EnvbuildError:  # the program may write there too
         traces = ()
     steps = sum(len(each.steps) for each in traces)
-    tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
+    groups = {(each.process, id(step.group)): step.group for each in traces for step in each.steps}
+    tensors = {(process, t.name, t.shape) for (process, _), group in groups.items() for t in group.tensors}
     streams = ((found.output.stdout, found.output.digests[0]), (found.output.stderr, found.output.digests[1]))
     stdout, stderr = (_with_files(found.record, path, digest) for path, digest in streams)
     return Ran(

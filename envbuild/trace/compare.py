@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite, sqrt
 from pathlib import Path
@@ -30,6 +30,8 @@ _NUMBER = re.compile(r"[ _]\d+\Z")
 """At the end of a label: one of several in its process."""
 Shape = tuple[str, str, tuple[int, ...]]
 """Name, type and shape of a tensor."""
+Key = tuple[str, str]
+"""Source and label of an optimiser."""
 
 
 def read_run(folder: Path) -> tuple[Trace, ...]:
@@ -45,20 +47,22 @@ def read_run(folder: Path) -> tuple[Trace, ...]:
 def digest(traces: Sequence[Trace]) -> str:
     """Return the SHA-256 of what was traced: equal for two runs whose parameters were equal at each entry.
 
-    Of workers, such as those of a pool, what each optimiser went through counts, and not in which of them: that
-    is chance, and so is the number in its label. Ranks have an identity of their own.
+    What each optimiser of a process went through counts, and not which of several was first: Pyro has one for each
+    parameter, and takes them from a set of tensors. Of workers, such as those of a pool, it does not count in which
+    of them either: that is chance, and so is the number in a label. Ranks have an identity of their own.
     """
     pooled = [trace for trace in traces if "worker " in trace.process]
-    own = [
-        [trace.process, [[step.group.source, step.group.label, *_of_step(step)] for step in trace.steps]]
-        for trace in traces
-        if trace not in pooled
-    ]
+    own = [[trace.process, sorted(map(_of_sequence, _sequences(trace).values()))] for trace in traces]
+    own = [each for each, trace in zip(own, traces, strict=True) if trace not in pooled]
     if not pooled:
         return sha256_json(own)
-    sequences = (sequence for trace in pooled for sequence in _sequences(trace).items())
-    trained = ([source, _NUMBER.sub("", label), *map(_of_step, steps)] for (source, label), steps in sequences)
-    return sha256_json([own, sorted(map(sha256_json, trained))])
+    return sha256_json([own, sorted(_of_sequence(each) for trace in pooled for each in _sequences(trace).values())])
+
+
+def _of_sequence(steps: Sequence[Step]) -> str:
+    """Digest what one optimiser went through."""
+    group = steps[0].group
+    return sha256_json([group.source, _NUMBER.sub("", group.label), *map(_of_step, steps)])
 
 
 def _of_step(step: Step) -> list[object]:
@@ -83,13 +87,11 @@ def first_divergence_of_runs(before: Sequence[Trace], after: Sequence[Trace]) ->
 
 def first_divergence(before: Trace, after: Trace) -> Divergence | None:
     """Return the first difference of two processes, or None."""
-    sequences = _sequences(before), _sequences(after)
     found: list[tuple[int, Divergence]] = []
-    for key in dict.fromkeys([*sequences[0], *sequences[1]]):
-        one, two = sequences[0].get(key, []), sequences[1].get(key, [])
+    for key, one, two in _optimisers(before, after):
         divergence = _first_of_group(before, after, one, two) if one and two else _missing_group(key, one)
         if divergence is not None:
-            at = next(i for i, step in enumerate((before if one else after).steps) if _key(step) == key)
+            at = (before if one else after).steps.index((one or two)[0])
             later = before.steps.index(divergence[0]) if divergence[0] in before.steps else at
             found.append((later, divergence[1]))
     if not found:
@@ -98,9 +100,40 @@ def first_divergence(before: Trace, after: Trace) -> Divergence | None:
     return replace(first, process=before.process)
 
 
+def _optimisers(before: Trace, after: Trace) -> list[tuple[Key, list[Step], list[Step]]]:
+    """Return key and steps of each optimiser, with the steps of its like in the other process; none if it has none.
+
+    Those that went through the same are a pair; of the others those of one label and tensors, then those of one label
+    and tensors but for the number of the label, then those of one label.
+    """
+    left, right = _sequences(before), _sequences(after)
+    digests = {id(steps): _of_sequence(steps) for steps in (*left.values(), *right.values())}
+    alike: tuple[Callable[[Key, list[Step]], Hashable], ...] = (
+        lambda key, steps: (key, digests[id(steps)]),
+        lambda key, steps: digests[id(steps)],
+        lambda key, steps: (key, *_names(steps[0].group)),
+        lambda key, steps: (key[0], _NUMBER.sub("", key[1]), *_names(steps[0].group)),
+        lambda key, steps: key,
+    )
+    partner: dict[Key, Key] = {}
+    for what in alike:
+        taken = set(partner.values())
+        free: dict[Hashable, list[Key]] = {}
+        for key, steps in reversed(right.items()):
+            if key not in taken:
+                free.setdefault(what(key, steps), []).append(key)
+        for key, steps in left.items():
+            if key not in partner and (others := free.get(what(key, steps))):
+                partner[key] = others.pop()
+    pairs = [(key, steps, right[partner[key]] if key in partner else []) for key, steps in left.items()]
+    return [*pairs, *((key, [], right[key]) for key in right if key not in partner.values())]
+
+
 def distance_by_step(before: Trace, after: Trace) -> tuple[Distance, ...]:
     """Return how far apart two processes are at each step that both have, in the first one's order."""
-    others = {(_key(step), step.step): step for step in after.steps}
+    others = {}
+    for key, _, steps in _optimisers(before, after):
+        others.update({(key, step.step): step for step in steps})
     found = []
     for step in before.steps:
         other = others.get((_key(step), step.step))
@@ -118,7 +151,7 @@ def _pairs(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[tuple[st
             yield path, one[place] if place < len(one) else None, two[place] if place < len(two) else None
 
 
-def _key(step: Step) -> tuple[str, str]:
+def _key(step: Step) -> Key:
     return step.group.source, step.group.label
 
 
@@ -126,8 +159,8 @@ def _names(group: Group) -> list[Shape]:
     return [(tensor.name, tensor.dtype, tensor.shape) for tensor in group.tensors]
 
 
-def _sequences(trace: Trace) -> dict[tuple[str, str], list[Step]]:
-    found: dict[tuple[str, str], list[Step]] = {}
+def _sequences(trace: Trace) -> dict[Key, list[Step]]:
+    found: dict[Key, list[Step]] = {}
     for step in trace.steps:
         found.setdefault(_key(step), []).append(step)
     return found
@@ -216,7 +249,7 @@ def _other_tensors(a: Step, b: Step) -> Divergence:
     )
 
 
-def _missing_group(key: tuple[str, str], one: list[Step]) -> tuple[Step | None, Divergence]:
+def _missing_group(key: Key, one: list[Step]) -> tuple[Step | None, Divergence]:
     source, label = key
     side = "first" if one else "second"
     what = f"only the {side} run made steps of {label} ({source})"

@@ -56,6 +56,8 @@ _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
+_FOR_READERS = frozenset(("__repr__", "__str__"))
+"""Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
 _HARMLESS = frozenset(("sorted", "len"))
 """Around a listing they make its order harmless."""
 _EMPTY = frozenset(("numpy.empty", "numpy.empty_like", "numpy.ndarray"))
@@ -171,6 +173,8 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
+    if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS:
+        names = names | {"repr": "builtins.repr", "str": "builtins.str"}
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
         if name and not _is_harmless(node, name):
@@ -337,14 +341,10 @@ def _maintains_order(call: ast.Call) -> bool:
 
 def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
     """Yield where a program goes through a set, as far as one file shows that it is one."""
-    named = {
-        target.id: node.value.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_set(node.value, ())
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
+    named = _named_sets(tree)
     unordered = {id(generator) for node in ast.walk(tree) for generator in _without_order(node)}
+    readers = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS)
+    unordered |= {id(node) for method in readers for node in ast.walk(method)}
     for node in ast.walk(tree):
         sources: list[ast.expr] = []
         if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
@@ -353,8 +353,58 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
             sources = node.args
         for source in sources:
             if _is_set(source, named):
-                made = named.get(source.id, 0) if isinstance(source, ast.Name) else 0
-                yield Call(name=SET, line=source.lineno, made=made)
+                yield Call(name=SET, line=source.lineno, made=named.get(_target(source), 0))
+
+
+def _named_sets(tree: ast.Module) -> dict[str, int]:
+    """Return the names and attributes (``.children``) that hold sets, with the line that made each.
+
+    An attribute that another line gives something else than a set, or nothing, may be that of another class: it is left
+    out.
+    """
+    found: dict[str, int] = {}
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        annotated = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            name = _target(target)
+            if isinstance(node, ast.AnnAssign) and _of_plain_values(node.annotation):
+                others |= {name, f".{name}"}
+            elif annotated or (node.value is not None and _is_set(node.value, ())):
+                found.setdefault(name, node.lineno)
+            elif name.startswith(".") and node.value is not None and not _is_none(node.value):
+                others.add(name)
+    for node in ast.walk(tree):  # fields of a class are attributes of its objects
+        for field_ in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(field_, ast.Assign | ast.AnnAssign):
+                names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
+                found.update({f".{name}": found[name] for name in names if name in found})
+    return {name: line for name, line in found.items() if name and name not in others}
+
+
+def _of_plain_values(annotation: ast.expr) -> bool:
+    """Whether an annotation is that of a set of texts or numbers, whose hashes are the same in each run."""
+    plain = isinstance(annotation, ast.Subscript) and _last(annotation.slice) in (
+        "str",
+        "bytes",
+        "int",
+        "float",
+        "bool",
+    )
+    return plain and _says_set(annotation)
+
+
+def _says_set(annotation: ast.expr) -> bool:
+    """Whether an annotation is that of a set: ``set[Node]``, ``typing.Set``."""
+    node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return _last(node) in ("set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet", "WeakSet")
+
+
+def _target(node: ast.expr) -> str:
+    """Return a name, an attribute with a point before it, or nothing."""
+    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
 def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
@@ -370,8 +420,8 @@ def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
 def _is_set(node: ast.expr, named: Collection[str]) -> bool:
     if isinstance(node, ast.Set | ast.SetComp):
         return True
-    if isinstance(node, ast.Name):
-        return node.id in named
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _target(node) in named
     return isinstance(node, ast.Call) and _last(node.func) in ("set", "frozenset", "WeakSet")
 
 

@@ -17,6 +17,7 @@ from envbuild.verification.judge import Measured
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
 from envbuild.verification.tokens import (
     Piece,
+    Whole,
     are_no_processes,
     goes_with_time,
     mark_drawn,
@@ -26,7 +27,9 @@ from envbuild.verification.tokens import (
     may_have_processes,
     of_bytes,
     of_texts,
+    rates_in,
     unknown_digits,
+    whole_numbers,
 )
 
 Place = tuple[str, "bytes | str"]
@@ -47,6 +50,8 @@ class Seen:
 
 
 _SETTINGS = 4
+_ROUNDED = 64
+"""Places that are compared with rates of the same name; where there are more, something else differs."""
 _STORAGE = "[1][0][0][0]"
 """Below a tensor in a pickle, the mark that its numbers are in another member."""
 
@@ -63,14 +68,27 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     next_to_time = cache(partial(_go_with_time, runs))
+    rates: set[Whole] = set()
+    rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
         pieces = _of_place(source, name, values, header, trained=trained)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
+        texts = [(when, value) for when, value in values if isinstance(value, str)]
+        if len(texts) < len(values):
+            texts = []
         if pieces is None:
-            return None
+            numbers = whole_numbers(texts, name) if texts and len(rounded) < _ROUNDED else None
+            if numbers is None:
+                return None
+            rounded.append((Measured(path=source, where=name, kind="rate"), numbers))
+            continue
         found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
-    return found
+        if texts and any(piece.kind == "rate" for piece in pieces):
+            rates |= {*rates_in(texts, name)}
+    if not all(rates.issuperset(numbers) for _, numbers in rounded):
+        return None
+    return [*found, *(place for place, _ in rounded)]
 
 
 def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:

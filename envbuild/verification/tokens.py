@@ -139,6 +139,46 @@ def of_texts(
     return found
 
 
+Whole = tuple[str, tuple[int, ...]]
+"""The word before a number, and what it is in each run, rounded to a whole one."""
+_WORD = re.compile(r"[^\W\d]+")
+
+
+def rates_in(texts: Sequence[tuple[When, str]], name: str) -> Iterator[Whole]:
+    """Yield the rates in texts of several runs all of which follow the clock (``of_texts``)."""
+    split = [(when, _split(text)[1]) for when, text in texts]
+    for at in range(len(split[0][1])):
+        tokens = [(when, tokens[at]) for when, tokens in split]
+        if {token.kind for _, token in tokens} == {"number"} and _of_tokens(tokens) == "rate":
+            yield _word_before(tokens[0][1], name), tuple(round(number_of(token.text).value) for _, token in tokens)
+
+
+def whole_numbers(texts: Sequence[tuple[When, str]], name: str) -> list[Whole] | None:
+    """Return the whole numbers in which texts of several runs differ; None if they differ in anything else.
+
+    Those that are the same as a rate of the same name in each run, but for its fraction, are that rate: rounded so far
+    it shows no fraction of a tick (``clockwork``), and nothing else distinguishes it from a count within a limit.
+    """
+    split = [_split(text) for _, text in texts]
+    if len({(between, len(tokens)) for between, tokens in split}) > 1:
+        return None
+    found = []
+    for at, first in enumerate(split[0][1]):
+        tokens = [tokens[at] for _, tokens in split]
+        if len({token.text for token in tokens}) == 1:
+            continue
+        if not all(map(_is_whole, tokens)) or len({token.text for token in tokens}) < _LINES:
+            return None
+        found.append((_word_before(first, name), tuple(int(token.text) for token in tokens)))
+    return found
+
+
+def _word_before(token: _Token, name: str) -> str:
+    """Return the last word before a token, or that of the place's name, in small letters; empty if there is none."""
+    words = _WORD.findall(token.before) or _WORD.findall(name)
+    return words[-1].lower() if words else ""
+
+
 def _names_result(token: _Token, name: str) -> bool:
     """Whether a token has the name of something that is no time, or its place has where it has none."""
     return names_no_time(token.before if token.before.strip(" \t'\"[(") else f"{name} ")

@@ -116,8 +116,8 @@ def misplaced(command: Sequence[str], record: Record, verb: Verb) -> str:
     read the command line themselves.
     """
     took = record.exit_code != _REFUSED_ARGUMENTS
-    if record.state != "finished" or (took and record.parameters):
-        return ""
+    if record.state != "finished" or (took and (record.parameters or record.exit_code)):
+        return ""  # one that failed otherwise may not have come to its parser
     module = tuple(command[:1]) == ("-m",)
     if not module and not "".join(command[:1]).endswith(".py"):
         return ""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from envbuild.operations.attestation import AttestationCheck, HostDifference
     from envbuild.operations.verify import Verification
     from envbuild.operations.verify_cost import CostResult
+    from envbuild.record.model import Record
 
 _LIKELY = 40
 """Causes below this weight are possible, no more."""
@@ -35,6 +36,11 @@ _WIDTH = 19
 _SHORT = 10
 _LAST_LINES = 12
 """Lines of a failed program's standard error that are shown."""
+_PIP = re.compile(
+    r"\bpip3? install (?:-U |--upgrade )?['\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[=<>~]=[\w.]+)?)(?![\w+:/])"
+)
+"""What errors of libraries ask for, such as ``pip install "gymnasium[other]"``."""
+_NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
 _STACKS = 60
 """The same for one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
@@ -113,13 +119,27 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     lacks = missing_file(record, arguments, Path())
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        lacks or f"{_missing_module(result.last_words, Path())}fix it first: envbuild run {shlex.join(arguments)}",
+        lacks or f"{_advice(result.last_words, record, Path())}fix it first: envbuild run {shlex.join(arguments)}",
     )
+
+
+def _advice(tail: str, record: Record, project: Path) -> str:
+    """Return what to do about what a failed program lacked, by the last words of its standard error; mostly empty."""
+    if found := _missing_module(tail, project):
+        return found
+    error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
+    lines = [line for line in error.splitlines() if "Warning" not in line]
+    if names := list(dict.fromkeys(name.rstrip(".-") for line in lines for name in _PIP.findall(line))):
+        return f"add what it asks for to requirements in the spec ({', '.join(names)}) and lock again; else "
+    if record.options.network in ("", "none") and _NO_NETWORK.search(error):
+        return "runs have no network: put what it downloads into the project, or allow it: --network host; else "
+    return ""
 
 
 def _missing_module(tail: str, project: Path) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
     if not found:
         return ""
     top = found[1].partition(".")[0]

@@ -28,7 +28,8 @@ _NEXT = b"\x12\x1a\x22\x28\x32\x3a\x42"
 
 def is_model(data: bytes) -> bool:
     """Whether data are a message with the version first, a graph, and no fields but those of a model."""
-    if data[:1] != b"\x08" or not 0 < data[1] < _NEWEST or data[2:3] not in {bytes((each,)) for each in _NEXT}:
+    begins = len(data) > 2 and data[0] == 8 and 0 < data[1] < _NEWEST and data[2] in _NEXT
+    if not begins:
         return False
     try:
         fields = [number for number, _ in islice(fields_of(data), _FIELDS + 1)]

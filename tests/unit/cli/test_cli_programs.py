@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from envbuild import cli
 from envbuild.cli.app import whole
 from envbuild.cli.commands.program import misplaced
 from envbuild.cli.render.run import missing_file, missing_module
-from envbuild.cli.render.verify import _missing_module
+from envbuild.cli.render.verify import _advice, _missing_module
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
 from envbuild.record.processes import ProcessRecord, ReadFile
@@ -67,6 +68,7 @@ def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
         (("ls", "-n"), {"parameters": ()}, ""),
         (("argv.py", "-n"), {"parameters": ()}, ""),  # it reads them itself
         (("argv.py", "-n"), {"parameters": (), "exit_code": 2}, "-n went to argv.py"),
+        (("t.py", "-n", "2"), {"parameters": (), "exit_code": 1}, ""),  # it failed before it read them, perhaps
         ((), {"parameters": ()}, ""),  # a shell
         (("t.py", "-n", "2"), {"parameters": (), "state": "refused"}, ""),
     ],
@@ -90,9 +92,48 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
     assert _missing_module(f"{text}OSError: gone\n", tmp_path) == ""
     assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"), tmp_path)
     assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"), tmp_path)
+    child = "/opt/env/bin/python: No module named pip\nTraceback …\nCalledProcessError: Command … exit status 1.\n"
+    assert _missing_module(child, tmp_path) == (
+        "if pip is a package, add it to requirements in the spec and lock again; else "
+    )
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "pandas.py").touch()
     assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs; else "
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            'Traceback …\nDependencyNotInstalled: moviepy is not installed, run `pip install "gymnasium[other]"`\n',
+            "add what it asks for to requirements in the spec (gymnasium[other]) and lock again; else ",
+        ),
+        (
+            "ModuleNotFoundError: \nCould not find it.\nPlease run `pip install optuna-integration[botorch]`.\n",
+            "add what it asks for to requirements in the spec (optuna-integration[botorch]) and lock again; else ",
+        ),
+        (
+            "ImportError: x requires numpy. Install it with pip install -U numpy>=1.20.\n",
+            "add what it asks for to requirements in the spec (numpy>=1.20) and lock again; else ",
+        ),
+        (
+            "UserWarning: no bars; pip install tqdm\nTraceback (most recent call last):\nValueError: bad\n",
+            "",
+        ),
+        ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
+        (
+            "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n",
+            "runs have no network: put what it downloads into the project, or allow it: --network host; else ",
+        ),
+        ("ValueError: bad\n", ""),
+    ],
+)
+def test_what_an_error_asks_for(text: str, advice: str, tmp_path: Path) -> None:
+    """Packages that a library's error names, and the network, come before the general advice; warnings do not count."""
+    assert _advice(text, record(), tmp_path) == advice
+    if "network" in advice:
+        online = msgspec.structs.replace(record().options, network="host")
+        assert _advice(text, record(options=online), tmp_path) == ""
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -315,3 +316,33 @@ def test_which_worker_had_a_task_is_no_result(tmp_path: Path) -> None:
     ranks = pooled(tmp_path / "6", [1], [2], process="rank")
     assert ranks != pooled(tmp_path / "7", [2], [1], process="rank")
     assert pooled(tmp_path / "8", [1, 2]) == pooled(tmp_path / "9", [2], [1])
+
+
+def optimisers(folder: Path, *order: str, **weights: Sequence[float]) -> list[trace.Trace]:
+    """The trace of a process with an optimiser for each weight, numbered in the order in which they came."""
+    for place, name in enumerate(order, 1):
+        values = weights[name]
+        rows = [{f"parameter of {len(name)}": [value] * len(name)} for value in values]
+        make_trace(folder, rows, label=f"Adam {place}" if place > 1 else "Adam")
+    parts = trace.read_run(folder)
+    return [replace(parts[0], steps=tuple(step for part in parts for step in part.steps))]
+
+
+def test_which_optimiser_is_first_is_no_result(tmp_path: Path) -> None:
+    """One that has its like under another number is a pair with it; what differs is found at its own step."""
+    weights = {"loc": [1.0, 2.0, 3.0], "scale": [4.0, 5.0, 6.0], "tau": [1.0, 2.0, 7.0]}
+    one = optimisers(tmp_path / "1", "loc", "scale", "tau", **weights)
+    two = optimisers(tmp_path / "2", "tau", "scale", "loc", **weights)
+    assert trace.digest(one) == trace.digest(two)
+    assert trace.first_divergence_of_runs(one, two) is None
+    assert [each.whole for each in trace.distance_by_step(one[0], two[0])] == [0.0] * 9
+    two = optimisers(tmp_path / "3", "tau", "scale", "loc", **{**weights, "scale": [4.0, 5.0, 6.5]})
+    assert trace.digest(one) != trace.digest(two)
+    found = trace.first_divergence_of_runs(one, two)
+    assert found is not None
+    assert (found.kind, found.step, found.label) == ("step", 2, "Adam 2")
+    two = optimisers(tmp_path / "4", "scale", "loc", **weights)
+    assert trace.digest(one) != trace.digest(two)
+    found = trace.first_divergence_of_runs(one, two)
+    assert found is not None
+    assert found.sentence.startswith("only the first run made steps of Adam 3")

@@ -380,6 +380,36 @@ def test_a_number_that_does_not_go_with_the_time_is_a_result(
     assert measured(log(line, count)) is None
 
 
+def rated(printed: Callable[[float, Clock], str]) -> list[Seen]:
+    """Return runs with a rate in a file, and a line that has to do with it."""
+
+    def program(clock: Clock) -> tuple[str, str]:
+        speed = 3_000_000 / spent(clock, 64 + 7)
+        return repr(speed), printed(speed, clock)
+
+    return [
+        Seen(when=when, sources={"metrics.json": [("speed", value)], "stdout": [("line 3", line)]})
+        for when, (value, line) in runs(program)  # type: ignore[misc]
+    ]
+
+
+def test_a_rate_that_is_rounded_to_a_whole_number() -> None:
+    """It is one where a file has it with its fraction under the same name, as spaCy's metrics; nothing else is."""
+    found = measured(rated(lambda speed, clock: f"SPEED   {speed:.0f}"))
+    assert found is not None
+    assert [(each.path, each.where, each.kind) for each in found] == [
+        ("metrics.json", "speed", "rate"),
+        ("stdout", "line 3", "rate"),
+    ]
+    for line in (
+        lambda speed, clock: f"steps {speed:.0f}",
+        lambda speed, clock: f"SPEED {speed + 1:.0f}",
+        lambda speed, clock: f"SPEED {speed:.0f} of {int(speed / 2)} steps",
+        lambda speed, clock: f"SPEED {clock.ns() % 9973}",
+    ):
+        assert measured(rated(line)) is None
+
+
 class System(Clock):
     """A clock with entropy and measures of memory, fixed with it or real."""
 

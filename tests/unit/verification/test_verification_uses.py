@@ -92,11 +92,27 @@ def test_a_time_that_becomes_a_seed_is_as_bad_as_entropy() -> None:
         ("z = sorted(f(x) for x in set(y))", []),
         ("z = {f(x) for x in set(y)}", []),
         ("z = x in {a, b}\nfor i in sorted({a, b}): pass", []),
+        ("class V:\n def __init__(self, c):\n  self._prev = set(c)\ndef topo(v):\n for c in v._prev: topo(c)", [5]),
+        ("class V:\n prev: set['V']\ndef topo(v):\n for c in v.prev: topo(c)", [4]),
+        ("class V:\n prev: set[V] = field(default_factory=set)\ndef topo(v):\n return [c for c in v.prev]", [4]),
+        ("class V:\n names: set[str] = set()\ndef all(v):\n return [n for n in v.names]", []),
+        ("class V:\n def __init__(self, c): self.c = set(c)\n def __repr__(self): return str([x for x in self.c])", []),
+        ("self.open = set(a)\nself.open = []\nfor n in self.open: pass", []),
+        ("self.open = None\nself.open = set(a)\nfor n in self.open: pass", [3]),
+        ("self.open = set(a)\nfor n in sorted(self.open): pass\nz = set(n for n in self.open)", []),
     ],
 )
 def test_loops_over_sets(source: str, lines: list[int]) -> None:
     """They are found where their order continues, and only there."""
     assert [call.line for call in calls(source) if call.name == SET] == lines
+
+
+def test_a_text_for_readers_holds_no_address() -> None:
+    """``str()`` in ``__repr__`` is none of the calls that may hold one; elsewhere it is."""
+    source = (
+        "class N:\n def __repr__(self):\n  return ' '.join(str(n) for n in self.all)\n def key(self): return str(self)"
+    )
+    assert [call.line for call in calls(source) if call.name == "str"] == [4]
 
 
 def test_a_program_without_a_plant_has_little_to_suspect() -> None:
