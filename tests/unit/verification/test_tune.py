@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from collections import deque
@@ -117,6 +118,49 @@ def test_texts_in_texts() -> None:
 def test_texts_under_names_of_results_count() -> None:
     """Whatever they look like."""
     one, other = (json.dumps({"loss": json.dumps({"fit_time": at})}).encode() for at in (0.25, 0.5))
+    assert _why(one, other) != ""
+
+
+def test_escapes_in_texts_in_texts_count() -> None:
+    """How a character is written is what the program wrote."""
+    one, other = (
+        json.dumps({"note": json.dumps({"a": "\u00e9"}, ensure_ascii=each)}).encode() for each in (True, False)
+    )
+    assert _why(one, one) == ""
+    assert _why(one, other) != ""
+
+
+@pytest.mark.parametrize(
+    ("record", "opened"),
+    [
+        ({"completion": "{}"}, False),
+        ({"model_response": "{}"}, False),
+        ({"outputs": ["{}"]}, False),
+        ({"generated_text": "{}"}, False),
+        ({"predictions": ["{}", "{}"]}, False),
+        ({"context": "{}"}, True),
+        ({"notes": ["{}"]}, True),
+    ],
+)
+def test_what_models_write_is_text(record: dict[str, Any], opened: bool) -> None:
+    """Keys in it are words that were generated, such as that of an identity."""
+    one, other = (
+        json.dumps(record).replace("{}", json.dumps(json.dumps({"max_memory": at}))[1:-1]).encode() for at in (3.5, 4.5)
+    )
+    assert (_why(one, other) == "") is opened
+
+
+def test_pickles_in_texts_keep_their_spelling() -> None:
+    """Hexadecimal digits are another text than base64."""
+    data = pickle.dumps([1, 2])
+    one, other = (json.dumps({"a": text}).encode() for text in (data.hex(), base64.b64encode(data).decode()))
+    assert _why(one, other) != ""
+
+
+def test_statistics_that_are_not_finite() -> None:
+    """An infinite time is no measurement."""
+    one, other = (json.dumps({"time": {"min": 0.5, "max": value}}).encode() for value in (float("inf"), 2.5))
+    assert _why(one, one) == ""
     assert _why(one, other) != ""
 
 
