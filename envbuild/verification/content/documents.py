@@ -48,7 +48,7 @@ _HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _PLACES = re.compile(r"(?:\[\d+\])+\Z")
 _OF_MODEL = re.compile(
-    r"(?:\A|[\W_])(?:answer|completion|generated|generation|hypothesis|hypotheses|label|output|prediction|reply|replies"
+    r"(?:\A|[\W_])(?:answer|argument|completion|content|generated|generation|hypothesis|hypotheses|label|output|prediction|reply|replies"
     r"|response|summary|target|text|translation)(?:s|_?texts?)?\Z",
     re.IGNORECASE,
 )

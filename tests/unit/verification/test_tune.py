@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import pickle
+import zipfile
 from collections import deque
 from typing import Any
 from uuid import UUID
@@ -105,6 +107,18 @@ def test_results_count(changed: dict[str, Any], why: str) -> None:
     assert why in _why(_state(0), _state(1, **changed))
 
 
+def test_which_files_are_experiments() -> None:
+    """Programs may have tables of the same names; an archive has other files than the experiment in it."""
+    tables = [{"trial_data": [], "runner_data": {"_iteration": at, "_total_time": 1.5}} for at in (5, 7)]
+    assert _why(*(json.dumps(each).encode() for each in tables)) != ""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        members.writestr("state.json", _state(0))
+    content = read(archive.getvalue(), _masks())
+    assert content is not None
+    assert not content.unordered
+
+
 def test_texts_in_texts() -> None:
     """They are read by their keys, and how they are written counts, to the last blank."""
     texts = [json.dumps({"note": json.dumps({"a": 1, "fit_time": at}, indent=2)}).encode() for at in (0.25, 0.5)]
@@ -136,6 +150,8 @@ def test_escapes_in_texts_in_texts_count() -> None:
         ({"completion": "{}"}, False),
         ({"model_response": "{}"}, False),
         ({"outputs": ["{}"]}, False),
+        ({"messages": [{"role": "assistant", "content": "{}"}]}, False),
+        ({"function": {"name": "book", "arguments": "{}"}}, False),
         ({"generated_text": "{}"}, False),
         ({"predictions": ["{}", "{}"]}, False),
         ({"context": "{}"}, True),
