@@ -67,7 +67,7 @@ _BANNER = lazy(r" /_//_///.*Duration: [\d.]+ +CPU time: [\d.]+\s*|/   _/ +v\d\S*
 _NAMED = lazy(r"(?:Profile at|Program:) .*")
 _ROOT, _FRAME = (
     lazy(r"\d+\.\d+ \S.*"),
-    lazy(r"[ │|]*(?:[├└]─|[|`]-) \d+\.\d+ \S.*|[ │|]{3,}\[\d+ frames? hidden\].*"),
+    lazy(r"[ │|]*(?:[├└]─ |[|`]- | {6})\d+\.\d+ \S.*|[ │|]{3,}\[\d+ frames? hidden\].*"),
 )
 _NEXT = {"banner": "named", "named": "root", "root": "root"}
 

@@ -221,6 +221,9 @@ Profile at /workspace/pyi.py:8
    │  └─ 0.015 __getattr__  numpy/__init__.py:704
    └─ 0.015 __getattr__  numpy/__init__.py:704
          [2 frames hidden]  numpy
+   │     [9 frames hidden]  textwrap, <built-in>
+   │        0.208 TextWrapper._wrap_chunks  textwrap.py:238
+            0.144 [self]  textwrap.py
 """
 
 
