@@ -15,11 +15,25 @@ _HEAD = lazy(
     r"\d\d:\d\d:\d\d\.\d{3} \| (?:ERROR|WARNING) +\| (?:prefect\.server\.services\.telemetry - Failed to send telemetry"
     r"|docket\.\w+ - ↩ \[ *\d+m?s\] send_telemetry_heartbeat\()"
 )
-_STACK = lazy(
-    r"(?:Traceback \(most recent call last\):\s*$|\s|\s*$|(?:The above|During handling of the above) exception"
-    r"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: | \(|$)|\[SQL: |\[parameters: |\(Background on this error at: )"
-)
-"""Lines of stacks as Python and SQLAlchemy write them."""
+_STACK = lazy(r"(?:Traceback|\s+\+ Exception Group Traceback) \(most recent call last\):\s*$")
+_ERROR = lazy(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: | \(|$)")
+_CHAINED = lazy(r"(?:The above|During handling of the above) exception")
+_STATEMENT, _STATEMENT_END = lazy(r"\[(?:SQL|parameters): .*[^\]\s]\s*$"), lazy(r"\s.*\]\s*$")
+_DETAILS = lazy(r"\[SQL: |\[parameters: |\(Background on this error at: ")
+_NEXT_OF_BLOCK = {
+    "said": (
+        (_STACK, "stack"),
+        (_CHAINED, "chained"),
+        (_STATEMENT, "statement"),
+        (_DETAILS, "said"),
+        (lazy(r"\s*$"), "said"),
+    ),
+    "statement": ((_STATEMENT_END, "said"), (lazy(r"\s"), "statement")),
+    "stack": ((_STACK, "stack"), (lazy(r"\s"), "stack"), (_ERROR, "said")),
+    "chained": ((_STACK, "stack"), (_ERROR, "said"), (lazy(r"\s*$"), "chained")),
+}
+"""Lines of stacks as Python and SQLAlchemy write them, by what came before: indented ones are those of a stack, or of a
+statement that goes on. All others are the program's."""
 _RANK = r"\[\d\d:\d\d:\d\d\] Task \[xgboost\.dask-\d+\]:[a-z]+://[\w.:-]+:\d+ got rank \d+"
 _RANKS = lazy(rf"(?:{_RANK})+\s*")
 
@@ -28,20 +42,24 @@ class LogBlocks:
     """Finds such lines of a stream, which are given one by one."""
 
     def __init__(self) -> None:
-        self._within = False
+        self._part = ""
         self._ends = 0
 
     def has(self, line: str) -> bool:
         """Whether a line belongs to such a block."""
         if _RANKS.fullmatch(line) is not None:
-            self._within = False
+            self._part = ""
             self._ends += line.count(" got rank ") - 1
             return True
         if not line and self._ends:
             self._ends -= 1
             return True
-        self._within = _HEAD.match(line) is not None or (self._within and _STACK.match(line) is not None)
-        return self._within
+        if _HEAD.match(line) is not None:
+            self._part = "said"
+        elif self._part:
+            following = _NEXT_OF_BLOCK[self._part]
+            self._part = next((part for pattern, part in following if pattern.match(line) is not None), "")
+        return bool(self._part)
 
 
 _OF_SAMPLES = lazy(r"  _     \._   __/__   _ _  _  _ _/_   Recorded: [\d:]+  Samples: +\d+\s*")
@@ -49,7 +67,7 @@ _BANNER = lazy(r" /_//_///.*Duration: [\d.]+ +CPU time: [\d.]+\s*|/   _/ +v\d\S*
 _NAMED = lazy(r"(?:Profile at|Program:) .*")
 _ROOT, _FRAME = (
     lazy(r"\d+\.\d+ \S.*"),
-    lazy(r" *[├└│] .*|[ │]{3,}(?:[├└]─ .*|\[\d+ frames? hidden\].*)|\s*[├└]─ .*|[ |]*[|`]- .*"),
+    lazy(r"[ │|]*(?:[├└]─ |[|`]- | {6})\d+\.\d+ \S.*|[ │|]{3,}\[\d+ frames? hidden\].*"),
 )
 _NEXT = {"banner": "named", "named": "root", "root": "root"}
 

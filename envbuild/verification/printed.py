@@ -371,10 +371,11 @@ class Masks:
         if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
-        if rule.mark == "slug":  # two words, which a program may have given as well
-            kinds.add(_GUESSED)
+        name = found[0][len(keep or "") :]
+        if rule.mark == "slug" or (rule.mark == "drawn" and name.isdecimal()):
+            kinds.add(_GUESSED)  # two words, or a number: a program may have given them as well
         if rule.mark == "name":
-            names.append(found[0][len(keep or "") :])
+            names.append(name)
         part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
         if part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)

@@ -46,6 +46,13 @@ _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
 _HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
 """A pickle: a digest has that form by chance in one of four million cases, and counts by its bytes then."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
+_PLACES = re.compile(r"(?:\[\d+\])+\Z")
+_OF_MODEL = re.compile(
+    r"(?:\A|[\W_])(?:answer|argument|completion|content|generated|generation|hypothesis|hypotheses|label|output|prediction|reply|replies"
+    r"|response|summary|target|text|translation)(?:s|_?texts?)?\Z",
+    re.IGNORECASE,
+)
+"""Names of texts that language models write, or are to write."""
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
 """Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
@@ -275,14 +282,22 @@ def _value(
     elif isinstance(value, str):
         data = _packed(value)
         if data is not None:
+            if value.startswith("800"):
+                out.add(path, "hexadecimal digits")
             nested(out, path, data)
-        elif value.startswith("{") and not names_result(key) and (table := parsed(value)) is not None:
+        elif value.startswith("{") and _may_be_opened(path, key) and (table := parsed(value)) is not None:
             out.add(path, f"JSON {blanks_of(value)}")
             _value(out, path, key, table, nested, siblings, depth + 1)
         else:
             values.string(out, path, key, value, typed=True)
     else:
         out.add(path, repr(value))
+
+
+def _may_be_opened(path: str, key: str) -> bool:
+    """Whether JSON in a text may be read by its keys: not what a model wrote, for which they are words like others."""
+    name = key or _PLACES.sub("", path).rpartition(".")[2]
+    return not names_result(name) and _OF_MODEL.search(name) is None
 
 
 def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:

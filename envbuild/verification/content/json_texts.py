@@ -8,6 +8,7 @@ from typing import Any
 
 from envbuild.verification.content.canonical import UnreadableError
 
+_ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _VALUES = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
@@ -42,5 +43,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def blanks_of(text: str) -> str:
-    """Return a JSON text without its texts and numbers: how it is written, and how many values it has."""
-    return _VALUES.sub("", text)
+    """Return a JSON text without its texts and numbers: how it is written, and how many values it has.
+
+    Of texts there is which characters are escaped, and how.
+    """
+    return _VALUES.sub(lambda found: "".join(_ESCAPES.findall(found[0])), text)

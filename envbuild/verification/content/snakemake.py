@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError
-from envbuild.verification.printed import rows
+from envbuild.verification.printed import Row, rows
 
 BENCHMARK = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out", "mean_load", "cpu_time")
 """Columns with which a benchmark begins: all of a process that Snakemake looked at every so many seconds."""
@@ -36,14 +36,22 @@ def is_log(path: Path) -> bool:
 
 
 def read_log(out: Canonical, data: bytes) -> None:
-    """Count the lines of a log, which come in the order in which jobs begin and end; raises ``UnreadableError``."""
+    """Count the lines of a log, which come in the order in which jobs begin and end; raises ``UnreadableError``.
+
+    Lines that are indented belong to the one before them: which job had which output is no matter of luck.
+    """
     try:
         data.decode()
     except UnicodeDecodeError:
         raise UnreadableError("no text") from None
     out.unordered = True
-    found = sorted(rows(data, out.masks), key=lambda row: (row.masked.text, row.blanks))
-    for number, row in enumerate(found, 1):
+    blocks: list[list[Row]] = []
+    for row in rows(data, out.masks):
+        if not blocks or not row.text[:1].isspace():
+            blocks.append([])
+        blocks[-1].append(row)
+    blocks.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
+    for number, row in enumerate((row for block in blocks for row in block), 1):
         where = f"line {number} in order of the alphabet"
         out.add(where, row.masked.text)
         if row.masked.kinds:

@@ -24,6 +24,7 @@ _OF_RUNNER = {
     "_iteration": "passes of a loop",
 }
 """What the process that runs the trials notes of itself; its loop asks for results as often as there is time."""
+_ALWAYS, _TAG = frozenset(("_total_time", "_iteration")), '"experiment_tag"'
 _OF_TRIAL = ("start_time", "last_result_time")
 _LATEST = "metric_n_steps"
 """The newest values of each metric, pickled."""
@@ -33,12 +34,18 @@ _PAIR = 2
 
 
 def is_experiment(table: Any) -> bool:
-    """Whether a JSON text is what Ray Tune notes of an experiment."""
+    """Whether a JSON text is what Ray Tune notes of an experiment; a program of its own may have such keys as well."""
     if not isinstance(table, dict) or not isinstance(table.get(_RUNNER), dict):
         return False
     trials = table.get(_TRIALS)
-    return isinstance(trials, list) and all(
-        isinstance(each, list) and len(each) == _PAIR and all(isinstance(text, str) for text in each) for each in trials
+    if not isinstance(trials, list) or not trials or not table[_RUNNER].keys() >= _ALWAYS:
+        return False
+    return all(
+        isinstance(each, list)
+        and len(each) == _PAIR
+        and all(isinstance(text, str) for text in each)
+        and _TAG in each[0]
+        for each in trials
     )
 
 
@@ -54,7 +61,7 @@ def prepared(out: Canonical, path: str, table: dict[str, Any]) -> dict[str, Any]
     if not all(isinstance(each, dict) for pair in trials for each in pair):
         return {**table, _RUNNER: runner}
     tags = [str(first.get("experiment_tag")) for first, _ in trials]
-    out.unordered = True
+    out.unordered = not path  # in an archive there are others
     out.leave_out(below(path, "order of trials", " "), " ".join(tags), "order")
     trials.sort(key=lambda pair: _order(str(pair[0].get("experiment_tag"))))
     for at, (first, noted) in enumerate(trials):

@@ -8,6 +8,7 @@ from typing import Any
 
 from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.json_texts import Number
 from envbuild.verification.printed import common_host, moment_of
 
 MONITOR = frozenset("rlt")
@@ -176,7 +177,7 @@ def are_statistics(key: str, table: Mapping[str, Any]) -> bool:
         kind_of(key) in ("time", "rate")
         and bool(table)
         and all(_STATISTICS.fullmatch(name) is not None for name in table)
-        and all(isinstance(each, float) and each >= 0 for each in table.values())
+        and all(isinstance(each, Number) and each >= 0 for each in table.values())
     )
 
 

@@ -50,12 +50,24 @@ def test_which_error_comes_is_luck(error: str) -> None:
         "12:47:22.565 | ERROR   | Flow run 'a-b' - Encountered an exception\n" + _STACK,
         "12:47:22.565 | ERROR   | docket.dependencies - ↩ [    43ms] train(){train}\n" + _STACK,
         _STACK,
+        f"{_HEAD}\n    loss 0.5",
+        f"{_HEAD}\nValueError: loss 0.5",
+        f"{_HEAD}\n{_STACK}\n    loss 0.5",
+        f"{_HEAD}\n{_STACK}\nValueError: loss 0.5",
+        f"{_NETWORK}\n\n    loss 0.5",
     ],
 )
 def test_other_errors_count(text: str) -> None:
     """Those of a flow, of another task, and what is printed behind such a stack."""
     assert _kept(text)
     assert _kept(text)[-1] in text
+
+
+def test_statements_of_several_lines() -> None:
+    """SQLAlchemy shows them as they were sent; a second error comes with a stack of its own."""
+    statement = _STACK.replace("INSERT INTO configuration", "INSERT INTO\n  configuration")
+    again = f"\nDuring handling of the above exception, another exception occurred:\n\n{_STACK}\n"
+    assert _kept(f"{_HEAD}\n{statement}\n{again}0.5\n") == ["0.5"]
 
 
 _FIRST, _SECOND = (
@@ -97,6 +109,12 @@ def test_names_of_runs_of_tasks(before: str, after: str, same: bool) -> None:
     """Prefect names a run of a task for it, with three digits of its identity."""
     one, other = (_kept(f"12:47:22.565 | INFO    | {line}\n") for line in (before, after))
     assert (one == other) is same
+
+
+@pytest.mark.parametrize(("name", "guessed"), [("lr-100", True), ("load-a6b", False)])
+def test_names_of_runs_of_tasks_that_a_program_may_have_given(name: str, guessed: bool) -> None:
+    """A number may be one that the program put there: such lines are quoted."""
+    assert Masks(_NOW).mask(f"12:47:22.565 | INFO    | Task run '{name}' - Finished").guessed is guessed
 
 
 @pytest.mark.parametrize(

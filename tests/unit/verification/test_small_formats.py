@@ -221,6 +221,9 @@ Profile at /workspace/pyi.py:8
    │  └─ 0.015 __getattr__  numpy/__init__.py:704
    └─ 0.015 __getattr__  numpy/__init__.py:704
          [2 frames hidden]  numpy
+   │     [9 frames hidden]  textwrap, <built-in>
+   │        0.208 TextWrapper._wrap_chunks  textwrap.py:238
+            0.144 [self]  textwrap.py
 """
 
 
@@ -234,6 +237,8 @@ def test_a_printed_profile_ends_with_its_tree() -> None:
     assert _kept(f"0.5 before\n{_PROFILE}\n\n0.25 accuracy\n") == ["0.5 before", "", "", "0.25 accuracy"]
     assert _kept(f"{_PROFILE.replace('└─', '`-').replace('├─', '|-').replace('│', '|')}\n`- 0.5\n") == ["", "`- 0.5"]
     assert _kept(f"{_PROFILE}0.25 accuracy\n└─ 0.5 x\n") == ["0.25 accuracy", "└─ 0.5 x"]
+    for line in ("└─ best 0.5", "│ loss │ 0.5 │", "|- accuracy 0.5"):
+        assert _kept(f"{_PROFILE}{line}\n") == [line]
     assert _kept("0.807 <module>  pyi.py:1\n└─ 0.807 work  pyi.py:3\n") != []
 
 

@@ -56,6 +56,18 @@ def test_a_log_has_jobs_in_any_order(tmp_path: Path, text: str, same: bool) -> N
     assert (_why(*found) == "") is same
 
 
+def test_jobs_keep_their_lines(tmp_path: Path) -> None:
+    """Which output came of which job is no matter of luck."""
+    found = []
+    for run, outputs in enumerate(("ab", "ba")):
+        log = tmp_path / str(run) / ".snakemake" / "log" / "2026-11-27T125802.863608.snakemake.log"
+        log.parent.mkdir(parents=True)
+        jobs = zip(outputs, ("0.1", "0.2"), strict=True)
+        log.write_text("".join(f"rule train:\n    output: {name}\n    wildcards: lr={rate}\n" for name, rate in jobs))
+        found.append(read_file(log, Masks(_NOW)))
+    assert "lr=0.1" in _why(*found)
+
+
 def test_other_logs_have_an_order(tmp_path: Path) -> None:
     """The place and the name decide."""
     found = []

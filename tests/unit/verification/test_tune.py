@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import pickle
+import zipfile
 from collections import deque
 from typing import Any
 from uuid import UUID
@@ -104,6 +107,18 @@ def test_results_count(changed: dict[str, Any], why: str) -> None:
     assert why in _why(_state(0), _state(1, **changed))
 
 
+def test_which_files_are_experiments() -> None:
+    """Programs may have tables of the same names; an archive has other files than the experiment in it."""
+    tables = [{"trial_data": [], "runner_data": {"_iteration": at, "_total_time": 1.5}} for at in (5, 7)]
+    assert _why(*(json.dumps(each).encode() for each in tables)) != ""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        members.writestr("state.json", _state(0))
+    content = read(archive.getvalue(), _masks())
+    assert content is not None
+    assert not content.unordered
+
+
 def test_texts_in_texts() -> None:
     """They are read by their keys, and how they are written counts, to the last blank."""
     texts = [json.dumps({"note": json.dumps({"a": 1, "fit_time": at}, indent=2)}).encode() for at in (0.25, 0.5)]
@@ -117,6 +132,51 @@ def test_texts_in_texts() -> None:
 def test_texts_under_names_of_results_count() -> None:
     """Whatever they look like."""
     one, other = (json.dumps({"loss": json.dumps({"fit_time": at})}).encode() for at in (0.25, 0.5))
+    assert _why(one, other) != ""
+
+
+def test_escapes_in_texts_in_texts_count() -> None:
+    """How a character is written is what the program wrote."""
+    one, other = (
+        json.dumps({"note": json.dumps({"a": "\u00e9"}, ensure_ascii=each)}).encode() for each in (True, False)
+    )
+    assert _why(one, one) == ""
+    assert _why(one, other) != ""
+
+
+@pytest.mark.parametrize(
+    ("record", "opened"),
+    [
+        ({"completion": "{}"}, False),
+        ({"model_response": "{}"}, False),
+        ({"outputs": ["{}"]}, False),
+        ({"messages": [{"role": "assistant", "content": "{}"}]}, False),
+        ({"function": {"name": "book", "arguments": "{}"}}, False),
+        ({"generated_text": "{}"}, False),
+        ({"predictions": ["{}", "{}"]}, False),
+        ({"context": "{}"}, True),
+        ({"notes": ["{}"]}, True),
+    ],
+)
+def test_what_models_write_is_text(record: dict[str, Any], opened: bool) -> None:
+    """Keys in it are words that were generated, such as that of an identity."""
+    one, other = (
+        json.dumps(record).replace("{}", json.dumps(json.dumps({"max_memory": at}))[1:-1]).encode() for at in (3.5, 4.5)
+    )
+    assert (_why(one, other) == "") is opened
+
+
+def test_pickles_in_texts_keep_their_spelling() -> None:
+    """Hexadecimal digits are another text than base64."""
+    data = pickle.dumps([1, 2])
+    one, other = (json.dumps({"a": text}).encode() for text in (data.hex(), base64.b64encode(data).decode()))
+    assert _why(one, other) != ""
+
+
+def test_statistics_that_are_not_finite() -> None:
+    """An infinite time is no measurement."""
+    one, other = (json.dumps({"time": {"min": 0.5, "max": value}}).encode() for value in (float("inf"), 2.5))
+    assert _why(one, one) == ""
     assert _why(one, other) != ""
 
 
