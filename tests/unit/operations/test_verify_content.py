@@ -10,6 +10,7 @@ import sqlite3
 import struct
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -279,8 +280,10 @@ def test_the_place_of_a_difference_far_into_a_file_is_named(tmp_path: Path) -> N
 def test_times_in_a_file_are_no_cause_where_something_else_in_it_differs(tmp_path: Path) -> None:
     """As in notebooks, whose first line that differs is the time at which a cell was run."""
 
+    now = datetime.now(timezone.utc)  # a time that is far from the run's own is no time of the run
+
     def program(run: Container, number: int) -> int:
-        table = {"executed": f"2026-11-26T21:4{number}:21.867000Z", "weight": number / 7}
+        table = {"executed": f"{now + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S}.867000Z", "weight": number / 7}
         (run.project / "done.json").write_text(json.dumps(table, indent=1))
         return 0
 
