@@ -40,7 +40,9 @@ def _open_closed_streams() -> None:
         except OSError:
             descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free
             os.set_inheritable(descriptor, True)
-            stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
+            stream = open(  # noqa: SIM115 - for the process's life
+                descriptor, mode, encoding="utf-8", errors="backslashreplace", closefd=False
+            )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
 

@@ -4,7 +4,7 @@ Prefect's server, which a flow starts for itself, reports home while the flow be
 the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost's workers write which of them got which
 rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
 (``xgboost/dask/__init__.py``). pyinstrument prints what it saw when it looked, so many times a second
-(``pyinstrument/renderers/console.py``).
+(``pyinstrument/renderers/console.py``), memory_profiler what each line took.
 """
 
 from __future__ import annotations
@@ -95,3 +95,32 @@ class Samples:
             return True
         self._part = ""
         return False
+
+
+_HEADINGS = lazy(r"Line # +Mem usage +Increment +Occurrences +Line Contents\s*")
+_RULE = lazy(r"={20,}\s*")
+_USED = lazy(r"( +\d+ +)-?\d+\.\d+ MiB +-?\d+\.\d+ MiB( +\d+   .*)")
+_UNUSED = lazy(r" +\d{1,6}(?: {20,}.*)?")
+
+
+class MemoryTable:
+    """Finds the rows of memory_profiler's tables in a stream, which are given one by one.
+
+    Of a row the line of the source and how often it ran count; what was in use behind it, and what it added, do not. A
+    row of that form that is not below such headings is the program's own (``memory_profiler.show_results``).
+    """
+
+    def __init__(self) -> None:
+        self._part = ""
+
+    def masked(self, line: str) -> str | None:
+        """Return a row without its memory; None if the line is no row with some."""
+        if _HEADINGS.fullmatch(line) is not None:
+            self._part = "headings"
+        elif self._part == "headings" and _RULE.fullmatch(line) is not None:
+            self._part = "rows"
+        elif self._part == "rows" and (found := _USED.fullmatch(line)) is not None:
+            return f"{found[1]}⟨memory⟩{found[2]}"
+        elif not (self._part == "rows" and _UNUSED.fullmatch(line) is not None):
+            self._part = ""
+        return None

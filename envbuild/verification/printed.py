@@ -34,7 +34,7 @@ from envbuild.record.measurements import (
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.record.shared_names import SharedNames, shortened
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.log_blocks import LogBlocks, Samples
+from envbuild.verification.log_blocks import LogBlocks, MemoryTable, Samples
 from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -668,7 +668,12 @@ _TABLE = (
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
-    _rule("addresses", "port", "ing port bind port", r"(?P<keep>\b(?:bind|[Bb]inding|[Ll]istening on) port )\d{4,5}\b"),
+    _rule(
+        "addresses",
+        "port",
+        "[lightgbm]",
+        r"(?P<keep>\[LightGBM\] \[Info\] (?:Trying to bind|Binding|Listening on) port )\d{4,5}\b",
+    ),
     _rule(
         "addresses", "port", "[local_listen_port", r"(?P<keep>\[local_listen_port: )\d{4,5}(?=\])"
     ),  # of LightGBM's models
@@ -820,8 +825,6 @@ _TABLE = (
         "size (kbytes)",
         rf"(?P<keep>^\s*(?:Maximum|Average) resident set size \(kbytes\): ){_NUMBER}$",
     ),
-    # memory_profiler's: the line of the source, what was in use behind it, what it added, how often it ran.
-    _rule("memory", "memory", "mib", r"(?P<keep>^ +\d+ +)-?\d+\.\d+ MiB +-?\d+\.\d+ MiB(?= +\d+   )", sure=True),
     # The head of what ``pstats`` prints: calls are counted as in its rows, those of imports among them.
     _rule(
         "times",
@@ -1071,7 +1074,7 @@ class _Reports:
         self._held: Shown | None = None
         self._stamp = ""
         self._slowest = _Slowest()
-        self._blocks, self._samples = LogBlocks(), Samples()
+        self._blocks, self._samples, self._memory = LogBlocks(), Samples(), MemoryTable()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -1110,6 +1113,8 @@ class _Reports:
             return shown.text, Masked("⟨log⟩", frozenset([BY_CLOCK]))
         if self._samples.has(shown.common):
             return shown.text, Masked("⟨profile⟩", frozenset([PROFILE_OF_SAMPLES]))
+        if (row := self._memory.masked(shown.common)) is not None:
+            return shown.text, Masked(row, frozenset(["memory"]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))

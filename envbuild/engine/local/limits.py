@@ -252,9 +252,11 @@ def _move(process: int, group: Path) -> None:
 
 def _is_ours(process: int) -> bool:
     """Whether a process is this one, or one that it started; those that have just ended are no matter."""
-    while process > 1:
+    while process:
         if process == os.getpid():
             return True
+        if process == 1:
+            return False
         try:
             status = Path(f"/proc/{process}/status").read_text()
         except OSError:

@@ -90,6 +90,14 @@ def test_the_topmost_group_may_have_processes(scope: Path) -> None:
     assert (scope / "cgroup.procs").read_text() == f"{os.getpid()}\n"
 
 
+def test_processes_of_a_first_process_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container envbuild may be process 1, and its helper's parent."""
+    assert not limits._is_ours(OTHER)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert limits._is_ours(1)
+    assert limits._is_ours(os.getppid())
+
+
 @pytest.mark.parametrize(("version", "door"), [(1, "tasks"), (2, "cgroup.procs")])
 def test_a_single_thread_enters_where_the_kernel_lets_it(
     version: int, door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -126,6 +126,8 @@ def test_names_of_runs_of_tasks_that_a_program_may_have_given(name: str, guessed
         ("[local_listen_port: 38025]", "[local_listen_port: 35267]", True),
         ("[num_iterations: 38025]", "[num_iterations: 35267]", False),
         ("[LightGBM] [Info] Local rank: 0", "[LightGBM] [Info] Local rank: 1", False),
+        ("Listening on port 38025", "Listening on port 35267", False),
+        ("chosen: bind port 38025", "chosen: bind port 35267", False),
         ("the port 38025 of Rotterdam", "the port 35267 of Rotterdam", False),
     ],
 )
