@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core.driver_gpus import FOLDER, driver_gpus
 from envbuild.core.patterns import lazy
 from envbuild.host.facts import Containers, Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.runtime.guard import driver, gpu_ask, probe
@@ -97,20 +97,10 @@ def gpu_facts() -> GpuFacts:
 
 
 def gpus_by_name(root: Path = Path("/")) -> GpuFacts:
-    """Return driver and names of GPUs as the driver's files have them (NVIDIA's README, "The /proc interface").
-
-    No GPU is woken. There are no such files under WSL 2, and slices (MIG) are not in them.
-    """
+    """Return driver, and names and identities of GPUs, as the driver's files have them; no GPU is woken."""
     version, source = driver.module(str(root))
-    devices = []
-    with suppress(OSError):
-        for folder in sorted((root / "proc/driver/nvidia/gpus").iterdir()):
-            text = (folder / "information").read_text(encoding="utf-8", errors="replace")
-            pairs = (line.partition(":") for line in text.split("\n"))
-            fields = {name.strip(): value.strip() for name, _, value in pairs}
-            uuid = fields.get("GPU UUID", "")  # of one that was never opened: question marks
-            devices.append(HostGpu(name=fields.get("Model", ""), uuid="" if "?" in uuid else uuid))
-    return GpuFacts(driver=version, driver_source=source, devices=tuple(devices))
+    devices = tuple(HostGpu(name=gpu.name, uuid=gpu.uuid) for gpu in driver_gpus(root / FOLDER))
+    return GpuFacts(driver=version, driver_source=source, devices=devices)
 
 
 def cpu_facts(root: Path = Path("/")) -> Cpu:

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from envbuild.core.driver_gpus import FOLDER, driver_gpus
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting
 from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
@@ -31,7 +32,7 @@ _LIMIT = 4 << 20
 _GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
-_PROC = Path("/proc/driver/nvidia/gpus")
+_PROC = Path("/") / FOLDER
 _FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 """Where NVIDIA's device plugin on Google's clusters, and WSL 2, put the libraries: often in no cache of the loader."""
 
@@ -214,14 +215,7 @@ def _by_search(gpus: Gpus, libraries: Mapping[str, str]) -> Handed:
 
 def _minors(gpus: Gpus) -> list[int]:
     """Return the numbers of the device nodes of the chosen GPUs, in the driver's order (that of the bus)."""
-    found: list[tuple[int, str]] = []
-    with suppress(OSError):
-        for folder in sorted(_PROC.iterdir()):
-            text = (folder / "information").read_text()
-            minor = re.search(r"^Device Minor:\s*(\d+)", text, re.MULTILINE)
-            identity = re.search(r"^GPU UUID:\s*(\S+)", text, re.MULTILINE)
-            if minor:
-                found.append((int(minor[1]), identity[1] if identity else ""))
+    found = [(gpu.minor, gpu.uuid) for gpu in driver_gpus(_PROC) if gpu.minor is not None]
     if not found:  # as under WSL 2, or where /proc is hidden
         names = [path.name for path in Path("/dev").glob("nvidia[0-9]*")]
         found = sorted((int(name.removeprefix("nvidia")), "") for name in names if name[6:].isdecimal())
