@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError
-from envbuild.verification.content.cursor import Cursor
-from envbuild.verification.content.msgpack import Single, Table, count
+from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.content.msgpack import Single, Table, TableReader, count
 
 Nested = Callable[[Canonical, str, bytes], None]
 
@@ -29,8 +28,8 @@ _SIMPLE = {20: False, 21: True, 22: None}
 _DOUBLE, _SINGLE, _HALF = 27, 26, 25
 
 
-class _Reader(Cursor):
-    """Reads values one after the other.
+class _Reader(TableReader):
+    """Reads values of CBOR.
 
     Attributes:
         marks: tags, and what goes on until a mark, with the number of the value that they belong to.
@@ -40,19 +39,8 @@ class _Reader(Cursor):
         super().__init__(data, _PARTS)
         self.marks: list[str] = []
 
-    def tables(self) -> Iterator[Table]:
-        """Return all tables; raises ``UnreadableError`` if something else is in the data."""
-        while self._at < len(self._data):
-            value = self._value(0)
-            if not isinstance(value, Table):
-                raise UnreadableError("no table")
-            yield value
-
     def _value(self, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0 or depth > NESTED:
-            raise UnreadableError("too many values, or nested too deep")
-        code = self._take(1)[0]
+        code = self._code(depth)
         kind, more = code >> 5, code & 31
         if kind == _TAG + 1:
             return self._simple(more)
@@ -109,12 +97,6 @@ class _Reader(Cursor):
         if size < (24 if more == min(_SIZES) else 1 << 4 * struct.calcsize(form)):
             raise UnreadableError("a number that is longer than it has to be")
         return size
-
-    def _text(self, size: int) -> str:
-        try:
-            return self._take(size).decode()
-        except UnicodeDecodeError:
-            raise UnreadableError("a text that is none") from None
 
 
 def is_cbor(data: bytes) -> bool:

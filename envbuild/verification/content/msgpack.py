@@ -46,8 +46,8 @@ class _Extension:
     data: bytes
 
 
-class _Reader(Cursor):
-    """Reads values one after the other."""
+class TableReader(Cursor):
+    """Reads tables of a format whose values begin with a byte that states their kind, one after the other."""
 
     def tables(self) -> Iterator[Table]:
         """Return all tables; raises ``UnreadableError`` if something else is in the data."""
@@ -58,10 +58,28 @@ class _Reader(Cursor):
             yield value
 
     def _value(self, depth: int) -> Any:
+        """Return the next value, which is ``depth`` values below a table of the data."""
+        raise NotImplementedError
+
+    def _code(self, depth: int) -> int:
+        """Return the first byte of a value; raises ``UnreadableError`` where there are too many."""
         self._left -= 1
         if self._left < 0 or depth > NESTED:
             raise UnreadableError("too many values, or nested too deep")
-        code = self._take(1)[0]
+        return self._take(1)[0]
+
+    def _text(self, size: int) -> str:
+        try:
+            return self._take(size).decode()
+        except UnicodeDecodeError:
+            raise UnreadableError("a text that is none") from None
+
+
+class _Reader(TableReader):
+    """Reads values of MessagePack."""
+
+    def _value(self, depth: int) -> Any:
+        code = self._code(depth)
         if code < 0x80 or code >= 0xE0:  # small numbers
             return code if code < 0x80 else code - 256
         if code < 0x90:
@@ -94,12 +112,6 @@ class _Reader(Cursor):
 
     def _size(self, width: int) -> int:
         return int(self._number(_SIZES[width]))
-
-    def _text(self, size: int) -> str:
-        try:
-            return self._take(size).decode()
-        except UnicodeDecodeError:
-            raise UnreadableError("a text that is none") from None
 
     def _list(self, count: int, depth: int) -> list[Any]:
         return [self._value(depth + 1) for _ in range(count)]
