@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.verification.files import FileTable
     from envbuild.verification.judge import Measured, Ran, Verdict
+    from envbuild.verification.masks import Masks
     from envbuild.verification.measured import Place
-    from envbuild.verification.printed import Masks
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.masks import Masks
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -227,7 +228,7 @@ def _whole_lines(text: bytes) -> bytes:
     return text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
 
 
-def _compare(name: str, paths: tuple[Path, Path], masks: tuple[printed.Masks, printed.Masks]) -> TextDifference | None:
+def _compare(name: str, paths: tuple[Path, Path], masks: tuple[Masks, Masks]) -> TextDifference | None:
     """Return the first line at which two texts differ in more than measurements, or else in these.
 
     None if they are no texts, equal, or too large.

@@ -44,7 +44,8 @@ from envbuild.verification.doubtful import (
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference, excerpts
-from envbuild.verification.printed import PROFILE, rows
+from envbuild.verification.masks import PROFILE
+from envbuild.verification.printed import rows
 from envbuild.verification.tokens import number_of
 
 if TYPE_CHECKING:

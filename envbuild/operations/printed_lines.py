@@ -31,7 +31,8 @@ class LazyReader:
     def feed(self, data: memoryview) -> None:
         """Take the next piece."""
         if self._digest is None:
-            from envbuild.verification.printed import BoundedDigest, Masks
+            from envbuild.verification.masks import Masks
+            from envbuild.verification.printed import BoundedDigest
 
             self._digest = BoundedDigest(Masks(self._start))
         self._digest.feed(data)

@@ -209,7 +209,8 @@ class Session:
 
 def stream_digest(ignore: Sequence[str], stream: str) -> PrintedDigest:
     """Return what digests a stream, ``stdout`` or ``stderr``, of a run that starts now."""
-    from envbuild.verification.printed import Masks, PrintedDigest
+    from envbuild.verification.masks import Masks
+    from envbuild.verification.printed import PrintedDigest
 
     return PrintedDigest(Masks(time.time(), ignored_lines(ignore, stream)))
 
@@ -261,7 +262,8 @@ def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
     """Digest a stream once more if it may name files of the run, which were not known while it was printed."""
     from envbuild.runs.repeat import PRINTED
     from envbuild.verification.files import with_files_of
-    from envbuild.verification.printed import SHA256, PrintedDigest
+    from envbuild.verification.masks import SHA256
+    from envbuild.verification.printed import PrintedDigest
 
     if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()

@@ -13,7 +13,7 @@ from datetime import date
 from typing import NamedTuple
 
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
-from envbuild.verification.printed import Masks, moment_of
+from envbuild.verification.masks import Masks, moment_of
 
 MEASURED = frozenset(("times", "rates"))
 """What is masked in lines of which experiments are made."""

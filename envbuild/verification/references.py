@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from envbuild.record.printed import Printed
     from envbuild.verification.files import FileTable
     from envbuild.verification.judge import Ran
-    from envbuild.verification.printed import Masks
+    from envbuild.verification.masks import Masks
 
 _Name = TypeVar("_Name", str, bytes)
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}

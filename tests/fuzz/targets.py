@@ -92,7 +92,8 @@ from envbuild.store.bundle import BundleFolder, read_artifact, title_of
 from envbuild.trace import file as traces
 from envbuild.verification import attestation, labels
 from envbuild.verification.content import read as read_content
-from envbuild.verification.printed import BoundedDigest, Masks
+from envbuild.verification.masks import Masks
+from envbuild.verification.printed import BoundedDigest
 from tests.fuzz import seeds
 from tests.support.archives import keyring
 from tests.support.debs import ar_bytes

@@ -21,7 +21,7 @@ from envbuild.verification.doubtful import (
     memory_leaves_doubt,
     memory_may_be_simulated,
 )
-from envbuild.verification.printed import Masked, Masks
+from envbuild.verification.masks import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
 """Why files of equal content have other bytes."""

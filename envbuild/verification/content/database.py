@@ -14,7 +14,7 @@ from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
-from envbuild.verification.printed import moment_of
+from envbuild.verification.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

@@ -21,7 +21,7 @@ from envbuild.verification.doubtful import (
     leaves_doubt,
     memory_may_be_simulated,
 )
-from envbuild.verification.printed import Masks
+from envbuild.verification.masks import Masks
 from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import common_names
-from envbuild.verification import printed
+from envbuild.verification import masks
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, guessed, rows
+from envbuild.verification.mask_rules import TABLE
+from envbuild.verification.masks import Masks
+from envbuild.verification.printed import BoundedDigest, PrintedDigest, first_difference, guessed, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -261,7 +263,7 @@ def test_results_are_not_masked(before: str, after: str) -> None:
 def test_long_lines_are_masked_as_short_ones_are(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that is too long for its shape to be known is masked by the same rules, at first and when it is known."""
     short = MASKS.mask(text)
-    monkeypatch.setattr(printed, "_SHAPE", 0)
+    monkeypatch.setattr(masks, "SHAPE", 0)
     assert MASKS.mask(text) == short
     assert MASKS.mask(text) == short
 
@@ -1069,7 +1071,7 @@ PIECES = [part for _, *lines in MASKED for part in lines] + [part for lines in S
 def every_rule(line: str) -> str:
     """Mask a line by all rules in their order, whether they may match or not."""
     kinds: set[str] = set()
-    for rule in printed._TABLE:
+    for rule in TABLE:
         line = rule.pattern.sub(partial(MASKS._replace, rule, kinds, []), line)
     return line
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import Content, compare, leaves, read, read_file
-from envbuild.verification.printed import Masks
+from envbuild.verification.masks import Masks
 
 _NOW = 1_795_769_130.0
 _IDENTITIES = ("3e61da6016684d73898deb86833ed98b", "58ea837e240b469192cdf205d75c370a")

@@ -46,7 +46,8 @@ from envbuild.verification.evidence import Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import Channel, Ran, Verdict, agree_in_names, judge, metrics_of
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import Masks, Printed
+from envbuild.verification.masks import Masks
+from envbuild.verification.printed import Printed
 from envbuild.verification.proofs import PROVEN
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
