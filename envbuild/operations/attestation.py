@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.runs.request import RunRequest
     from envbuild.verification.attestation import Statement
-    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
 
 NAMESPACE = "envbuild"
 """What signatures are for, as ``ssh-keygen -Y`` has it: one made for another purpose does not count."""

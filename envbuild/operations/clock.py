@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.files import FileTable
-    from envbuild.verification.judge import Measured, Ran, Verdict
     from envbuild.verification.masks import Masks
     from envbuild.verification.measured import Place
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Measured, Verdict
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
@@ -138,7 +139,8 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         engine: runs the containers.
         events: receives ``MoreRuns``.
     """
-    from envbuild.verification.judge import agree_in_names, settled
+    from envbuild.verification.judge import agree_in_names
+    from envbuild.verification.verdict import settled
 
     note = ""
     if not agree_in_names(session.runs, session.ignore, session.given):
@@ -170,7 +172,7 @@ def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
     from shlex import quote
 
     from envbuild.core.text import plural
-    from envbuild.verification.judge import file_table
+    from envbuild.verification.channels import file_table
 
     first, _, faster, _ = bench.known
     if not {first, faster} <= {*bench.clocks} or not _agree(bench):
@@ -243,7 +245,7 @@ def _wanted(bench: _Bench) -> int:
 
 def _agree(bench: _Bench) -> bool:
     """Whether all runs ended well and are equal in what is no measurement in any case."""
-    from envbuild.verification.judge import agree_elsewhere
+    from envbuild.verification.channels import agree_elsewhere
 
     return all(each.ended_well for each in bench.ran) and agree_elsewhere(bench.ran, bench.session.ignore)
 
@@ -285,7 +287,7 @@ def _seen(bench: _Bench) -> list[Seen] | None:
 
 def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
     """Return the places in the files that are not known to be equal, of each run."""
-    from envbuild.verification.judge import agree_outside, file_table, outside_table
+    from envbuild.verification.channels import agree_outside, file_table, outside_table
 
     ran, ignore = bench.ran, bench.session.ignore
     tables = [file_table(ran, ignore), *([] if agree_outside(ran, ignore) else [outside_table(ran, ignore)])]
@@ -356,7 +358,7 @@ def _lines(bench: _Bench, at: int, name: str) -> list[str]:
 
 def _metrics(bench: _Bench, at: int) -> Iterator[Place]:
     """Yield what a run measured, value by value."""
-    from envbuild.verification.judge import metrics_of
+    from envbuild.verification.channels import metrics_of
 
     for name, points in sorted(metrics_of(bench.ran[at], bench.session.ignore).items()):
         for number, point in enumerate(points):

@@ -21,9 +21,10 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
+from envbuild.verification.channels import event_files
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import event_files, in_one_order
+from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
-    from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.masks import Masks
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""

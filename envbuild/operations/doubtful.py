@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting, When
     from envbuild.verification.doubtful import Number
-    from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import Row
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""

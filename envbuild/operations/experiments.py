@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from envbuild.record.processes import Asked
     from envbuild.runs.repeat import Variation
     from envbuild.runs.request import RunEngine
-    from envbuild.verification.judge import Ran
+    from envbuild.verification.ran import Ran
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.verification.clockwork import Setting
     from envbuild.verification.content import Content
-    from envbuild.verification.judge import Ran
+    from envbuild.verification.ran import Ran
 
 LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting
-    from envbuild.verification.judge import Ran
+    from envbuild.verification.ran import Ran
 
 _GRACE = 30
 """Seconds that the run may take beyond three times as long as another one."""

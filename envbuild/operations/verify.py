@@ -19,8 +19,9 @@ from envbuild.operations.verify_session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import ALL, APART, FREE, Repeat, Repeated, clear, repeat, variations
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES
-from envbuild.verification.judge import Ran, Verdict
 from envbuild.verification.lines import excerpts
+from envbuild.verification.ran import Ran
+from envbuild.verification.verdict import Verdict
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
@@ -390,11 +391,11 @@ def _no_measurements(session: Session, verdict: Verdict, refuted: Refuted) -> Ve
     """Report runs that differ in what was taken for measurements; an existing attestation is removed."""
     from envbuild.operations import divergence
     from envbuild.operations.attestation import withdraw
-    from envbuild.verification import judge
     from envbuild.verification.causes import rank_causes
+    from envbuild.verification.verdict import refuted as with_refuted
 
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
-    verdict = judge.refuted(verdict, refuted.groups, refuted.places)
+    verdict = with_refuted(verdict, refuted.groups, refuted.places)
     evidence = replace(divergence.known_of(session, verdict, in_place=False), proven=refuted.proven)
     return replace(
         _result(session, verdict),

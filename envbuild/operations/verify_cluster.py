@@ -34,8 +34,10 @@ from envbuild.record.model import RecordError
 from envbuild.record.printed import Printed
 from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, variations
 from envbuild.runs.request import RunRequest
-from envbuild.verification.judge import Ran, Verdict, judge
+from envbuild.verification.judge import judge
 from envbuild.verification.nodes import NodeTable, node_table
+from envbuild.verification.ran import Ran
+from envbuild.verification.verdict import Verdict
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeat, Repeated
     from envbuild.runs.request import RunEngine
-    from envbuild.verification.judge import Ran
+    from envbuild.verification.ran import Ran
 
 ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
 

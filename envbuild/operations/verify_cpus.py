@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from envbuild.operations.load_lock import LoadedLock
     from envbuild.operations.verify_session import Session
     from envbuild.runs.request import RunEngine
-    from envbuild.verification.judge import Verdict
     from envbuild.verification.nodes import NodeTable
+    from envbuild.verification.verdict import Verdict
 
 LEAST, FACTOR = 600.0, 200.0
 """Seconds that an emulated run may take at least, and times that it may take what one on the machine's own CPU took."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from envbuild.record.printed import Printed
     from envbuild.runs.repeat import Repeat, Repeated
     from envbuild.runs.request import StreamReader
-    from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import PrintedDigest
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
 
 
 _PLACES = 3
@@ -69,8 +70,9 @@ class Session:
         Their copies are still there.
         """
         from envbuild.operations.contents import by_bytes, content_in
+        from envbuild.verification.channels import event_files, file_table, outside_table
         from envbuild.verification.files import masks_of
-        from envbuild.verification.judge import event_files, file_table, outside_table, with_known_names
+        from envbuild.verification.judge import with_known_names
 
         numbers = sorted(self.ran)
         masks = [cache(partial(masks_of, run.record)) for run in self.runs]
@@ -147,9 +149,9 @@ class Session:
         Of a file's entries only the first are kept to be shown; where these are equal, both files are read again.
         """
         from envbuild.operations.contents import leaves_in
+        from envbuild.verification.channels import file_table, outside_table
         from envbuild.verification.content.canonical import compare, first_entries
         from envbuild.verification.files import masks_of
-        from envbuild.verification.judge import file_table, outside_table
 
         numbers, runs, found = sorted(self.ran), self.runs, False
         tables = (file_table(runs, self.ignore), outside_table(runs, self.ignore))
@@ -225,7 +227,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
     from envbuild.trace import compare
-    from envbuild.verification.judge import Ran
+    from envbuild.verification.ran import Ran
 
     try:
         traces = compare.read_run(history.process_folder(project, found.record.id))

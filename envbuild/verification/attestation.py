@@ -20,7 +20,7 @@ from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
-from envbuild.verification.judge import Measured
+from envbuild.verification.verdict import Measured
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 _LARGEST = 64 << 20

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from envbuild.verification.clockwork import Setting, Span, When
-from envbuild.verification.judge import Measured
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
 from envbuild.verification.tokens import (
     Piece,
@@ -31,6 +30,7 @@ from envbuild.verification.tokens import (
     unknown_digits,
     whole_numbers,
 )
+from envbuild.verification.verdict import Measured
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"

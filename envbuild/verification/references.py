@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.shared_names import shortened
+from envbuild.verification.channels import file_table, outside_table
 from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import file_table, outside_table
 
 if TYPE_CHECKING:
     from envbuild.record.model import Output, Record
     from envbuild.record.printed import Printed
     from envbuild.verification.files import FileTable
-    from envbuild.verification.judge import Ran
     from envbuild.verification.masks import Masks
+    from envbuild.verification.ran import Ran
 
 _Name = TypeVar("_Name", str, bytes)
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}

@@ -18,9 +18,9 @@ from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
-from envbuild.verification.judge import Verdict
 from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.nodes import NodeRow, NodeTable
+from envbuild.verification.verdict import Verdict
 
 if TYPE_CHECKING:
     from envbuild.operations.attestation import AttestationCheck, HostDifference

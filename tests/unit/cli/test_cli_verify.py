@@ -26,7 +26,8 @@ from envbuild.runs.repeat import STRICT
 from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
 from envbuild.verification.cost import Arm, Control, Unit
-from envbuild.verification.judge import Ran, judge
+from envbuild.verification.judge import judge
+from envbuild.verification.ran import Ran
 from tests.support.image_records import image_record
 from tests.support.records import record, sha
 from tests.support.runtime import make_lock

@@ -22,9 +22,9 @@ from envbuild.record.processes import Asked, Listing
 from envbuild.runs.request import RunRequest
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
-from envbuild.verification.judge import Ran
 from envbuild.verification.odds import Luck, luck_of
 from envbuild.verification.proofs import PROVEN
+from envbuild.verification.ran import Ran
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 

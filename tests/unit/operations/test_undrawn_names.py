@@ -21,8 +21,8 @@ from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_p
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
-from envbuild.verification.judge import Ran
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.ran import Ran
 from tests.support.records import record
 
 DRAW = "9f86d081884c7d659a2feaa0c55ad015"

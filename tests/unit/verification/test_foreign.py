@@ -12,7 +12,7 @@ from envbuild.record.processes import Asked
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import Culprit, Evidence
 from envbuild.verification.foreign import scripts_named, shell_commands, suspicions
-from envbuild.verification.judge import Ran
+from envbuild.verification.ran import Ran
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 

@@ -14,7 +14,8 @@ from envbuild.record.printed import Printed
 from envbuild.record.shared_names import shortened
 from envbuild.verification.content import read
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import Ran, judge
+from envbuild.verification.judge import judge
+from envbuild.verification.ran import Ran
 from envbuild.verification.references import dated_files_named, dated_names_in, other_files_named
 from tests.support.records import process, record, sha
 

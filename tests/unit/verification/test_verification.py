@@ -41,14 +41,17 @@ from envbuild.verification.calls import (
     calls,
 )
 from envbuild.verification.causes import rank_causes
+from envbuild.verification.channels import metrics_of
 from envbuild.verification.content import read
 from envbuild.verification.evidence import Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
-from envbuild.verification.judge import Channel, Ran, Verdict, agree_in_names, judge, metrics_of
+from envbuild.verification.judge import agree_in_names, judge
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.masks import Masks
 from envbuild.verification.printed import Printed
 from envbuild.verification.proofs import PROVEN
+from envbuild.verification.ran import Ran
+from envbuild.verification.verdict import Channel, Verdict
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
