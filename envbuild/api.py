@@ -70,8 +70,8 @@ def lock(
         ResolveError: something that the spec asks for does not exist, or parts do not fit together.
         LockError: the earlier lock cannot be read, or is of another image layout.
     """
-    from envbuild.operations.lock import LockOptions
     from envbuild.operations.lock import lock as write
+    from envbuild.operations.lock_options import LockOptions
 
     options = LockOptions(
         upgrade=upgrade, upgrade_packages=tuple(upgrade_packages), host=host, variant=variant, platform=platform

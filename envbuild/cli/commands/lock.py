@@ -102,6 +102,7 @@ def lock(
     Pins of an earlier lock stay unless the spec or --upgrade moves them."""
     from envbuild.cli.render import lock as render
     from envbuild.operations import lock as operation
+    from envbuild.operations.lock_options import LockOptions
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json, stderr_only=summary is not None)
     _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
@@ -116,7 +117,7 @@ def lock(
         console.result(render.of_variants(map(render.check_json, checked)))
         operation.require_fresh(checked)
         return
-    options = operation.LockOptions(
+    options = LockOptions(
         resolver=resolver.value,
         cross_check=cross_check,
         upgrade=upgrade,

@@ -15,8 +15,8 @@ from envbuild.image.dockerfile import render
 from envbuild.lockfile import model as locks
 from envbuild.operations import lock as operation
 from envbuild.operations.events import Silent
-from envbuild.operations.lock import LockOptions
 from envbuild.operations.lock_files import resolution_inputs, stale_inputs
+from envbuild.operations.lock_options import LockOptions
 from envbuild.spec.model import Spec
 from tests.support.locks import small_lock
 

@@ -12,8 +12,9 @@ from envbuild.errors import LockError, UsageError
 from envbuild.host.facts import Cpu, HostFacts
 from envbuild.lockfile import model as locks
 from envbuild.operations import load_lock
-from envbuild.operations.lock import LockOptions, Siblings, _other_versions, _shared_pins
 from envbuild.operations.lock_hardware import Host
+from envbuild.operations.lock_options import LockOptions
+from envbuild.operations.lock_siblings import Siblings, other_versions, shared_pins
 from envbuild.spec.model import parse_spec
 from tests.support.locks import small_lock
 
@@ -125,16 +126,16 @@ def test_platforms_share_versions_and_no_files() -> None:
     first = _lock("t-amd64", "amd64", **{"x_1.0": b"1", "y_1.0": b"1"})
     own = _lock("t-arm64", "arm64", **{"y_2.0": b"2", "z_2.0": b"2"})
     moved = LockOptions(upgrade_packages=("y", "z", "bash", "python"))
-    pins, options = _shared_pins(own, Siblings(earlier=(first,)), moved, "arm64")
+    pins, options = shared_pins(own, Siblings(earlier=(first,)), moved, "arm64")
     assert pins is not None
     assert {p.name: p.version for p in pins.packages} == {"x": "1.0", "y": "1.0", "z": "2.0"}
     assert [package.architecture for package in pins.os.packages] == ["arm64"]
     assert options.upgrade_packages == ("z", "bash", "python")
-    pins, _ = _shared_pins(None, Siblings(earlier=(first,)), LockOptions(), "arm64")
+    pins, _ = shared_pins(None, Siblings(earlier=(first,)), LockOptions(), "arm64")
     assert pins is not None
     assert (pins.os.architecture, pins.os.packages, pins.emulators, pins.python.build) == ("arm64", (), (), None)
     assert [package.name for package in pins.packages] == ["x", "y"]
-    assert _other_versions(own, [first]) == ["not as in platform amd64: y 2.0 (1.0)"]
+    assert other_versions(own, [first]) == ["not as in platform amd64: y 2.0 (1.0)"]
 
 
 def test_a_host_is_of_one_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

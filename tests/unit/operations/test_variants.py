@@ -12,7 +12,8 @@ from envbuild.errors import LockError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import find_lock
 from envbuild.operations.load_lock import lock_of_variant
-from envbuild.operations.lock import LockOptions, Siblings, _shared_pins
+from envbuild.operations.lock_options import LockOptions
+from envbuild.operations.lock_siblings import Siblings, shared_pins
 from tests.support.locks import small_lock
 
 
@@ -92,17 +93,17 @@ def test_whose_pins_come_first() -> None:
     last = _lock("t-c", "c", **{"z_3.0": b"3", "w_3.0": b"3"})
     others = Siblings(earlier=(first,), later=(last,))
     moved = LockOptions(upgrade_packages=("y", "z", "python"))
-    pins, options = _shared_pins(own, others, moved)
+    pins, options = shared_pins(own, others, moved)
     assert pins is not None
     assert {p.name: p.version for p in pins.packages} == {"x": "1.0", "y": "1.0", "z": "2.0", "w": "3.0"}
     assert options.upgrade_packages == ("z",)
-    pins, options = _shared_pins(own, others, LockOptions(upgrade=True))
+    pins, options = shared_pins(own, others, LockOptions(upgrade=True))
     assert pins is not None
     assert ({p.name for p in pins.packages}, options.upgrade) == ({"x", "y"}, False)
-    assert _shared_pins(own, Siblings(), moved) == (own, moved)
-    assert _shared_pins(None, Siblings(), moved) == (None, moved)
-    pins, options = _shared_pins(None, Siblings(later=(last,)), moved)
+    assert shared_pins(own, Siblings(), moved) == (own, moved)
+    assert shared_pins(None, Siblings(), moved) == (None, moved)
+    pins, options = shared_pins(None, Siblings(later=(last,)), moved)
     assert pins is not None
     assert ({p.name for p in pins.packages}, options) == ({"z", "w"}, moved)
     upgraded = LockOptions(upgrade=True)
-    assert _shared_pins(own, Siblings(later=(last,)), upgraded) == (own, upgraded)
+    assert shared_pins(own, Siblings(later=(last,)), upgraded) == (own, upgraded)
