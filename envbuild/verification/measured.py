@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from envbuild.verification.byte_tokens import of_bytes
 from envbuild.verification.clockwork import Setting, Span, When
 from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name, says_memory
 from envbuild.verification.tokens import (
@@ -24,7 +25,6 @@ from envbuild.verification.tokens import (
     mark_processes,
     may_have_draws,
     may_have_processes,
-    of_bytes,
     of_texts,
     rates_in,
     unknown_digits,

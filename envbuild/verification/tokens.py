@@ -1,9 +1,8 @@
-"""Texts as tokens that may follow a clock: dates, times of day, numbers; and bytes as numbers and texts of any kind."""
+"""Texts as tokens that may follow a clock: dates, times of day, numbers."""
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -28,9 +27,7 @@ from envbuild.verification.labels import (
     may_be_identity,
     may_be_memory,
     may_be_time,
-    name_in_bytes,
     names_no_time,
-    names_time,
 )
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -54,31 +51,23 @@ _SPACES = re.compile(r"\s+")
 _BLANKS = re.compile(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
 _MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-")
-_NAME = 80
+NAME = 80
 """Characters before and after a number in which it may be named."""
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
 _QUESTIONS = 80
 """Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
 _ORDERS = ("dmy", "mdy", "ymd")
-_SURE = frozenset(("date", "reading"))
+SURE = frozenset(("date", "reading"))
 """What needs no name: only a clock gives exactly these."""
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _LINES = 3
-_WINDOW = 8
-_TRIALS = 64
-"""Ways to read eight bytes: where a number begins, and of which type it is."""
-_FORMATS = ("<d", ">d", "<f", ">f", "<q", ">q", "<i", ">i", "<I", ">I")
 _PROCESS = "⟨process⟩"
 _OF_PROCESSES = re.compile(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
     re.IGNORECASE,
 )
 """What may be around the number of a process."""
-_MOST = 1 << 16
-"""Bytes that may differ in a file of unknown format."""
-_FOUND = 2000
-"""Pieces of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +121,7 @@ def of_texts(
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
         if kind is None or not (
-            named or aside or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
+            named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
         ):
             return None
         found.append(Piece(where="", kind=kind))
@@ -273,7 +262,7 @@ def _split(text: str) -> tuple[str, list[_Token]]:
             kind = "negative"  # no time
         parts.append(f"\0{kind if kind in _OWN_MARKS else 'date'}\0")
         begin, end = found.span()
-        tokens.append(_Token(kind, found[0], text[max(0, begin - _NAME) : begin], text[end : end + _NAME], begin))
+        tokens.append(_Token(kind, found[0], text[max(0, begin - NAME) : begin], text[end : end + NAME], begin))
         place = found.end()
     parts.append(text[place:])
     return _BLANKS.sub(r"\1", _SPACES.sub(" ", "".join(parts))), tokens
@@ -628,123 +617,3 @@ def _day(text: str) -> tuple[datetime, str]:
     day = datetime(int(year[0]), month, int(named["day"] or named["first"]), tzinfo=timezone.utc)
     rest = re.search(_TIME, text)
     return day + timedelta(0), rest[0] if rest else ""
-
-
-def of_bytes(found: Sequence[tuple[When, bytes]], *, named: bool = False) -> list[Piece] | None:
-    """Return what follows the clock in data of unknown format; None if any byte that differs does not.
-
-    Numbers of all usual types at any place are looked for, and printable text.
-
-    Args:
-        found: data with the clock of each run.
-        named: they are known to be times by their name.
-    """
-    if len({len(data) for _, data in found}) > 1:
-        return None
-    places = _differing([data for _, data in found])
-    if places is None:
-        return None
-    pieces: list[Piece] = []
-    done = 0
-    for place in places:
-        if place < done:
-            continue
-        piece = _text_at(found, place, done) or _number_at(found, place, done, named=named)
-        if piece is None or len(pieces) >= _FOUND:
-            return None
-        pieces.append(piece[0])
-        done = piece[1]
-    return pieces
-
-
-def _differing(data: Sequence[bytes]) -> list[int] | None:
-    """Return the places of bytes that are not equal in all; None if there are too many."""
-    first, places = data[0], set[int]()
-    step = 1 << 12
-    for other in data[1:]:
-        for start in range(0, len(first), step):
-            one, two = first[start : start + step], other[start : start + step]
-            if one != two:
-                places.update(start + at for at, (x, y) in enumerate(zip(one, two, strict=True)) if x != y)
-                if len(places) > _MOST:
-                    return None
-    return sorted(places)
-
-
-def _text_at(found: Sequence[tuple[When, bytes]], place: int, done: int) -> tuple[Piece, int] | None:
-    """Read the printable text around a place."""
-    for wide in (1, 4):
-        begins = [_run(data, place, -1, wide, done) for _, data in found]
-        ends = [_run(data, place, 1, wide, done) for _, data in found]
-        begin, end = max(begins), min(ends)
-        if end - begin < 4 * wide or begin > place or end <= place:
-            continue
-        texts = [(when, data[begin:end:wide].decode("ascii", "replace")) for when, data in found]
-        pieces = of_texts(texts)
-        if pieces:
-            return Piece(where=f"byte {begin}", kind=pieces[0].kind), end
-    return None
-
-
-def _run(data: bytes, place: int, step: int, wide: int, done: int) -> int:
-    """Return how far printable characters go from a place; ``wide``: bytes of each, the lowest first."""
-    at = place - place % wide
-    if step < 0:
-        while at - wide >= done and place - at < 4096 and _printable(data, at - wide, wide):
-            at -= wide
-        return at
-    while at + wide <= len(data) and at - place < 4096 and _printable(data, at, wide):
-        at += wide
-    return at
-
-
-def _printable(data: bytes, at: int, wide: int) -> bool:
-    return 32 <= data[at] < 127 and not any(data[at + 1 : at + wide])
-
-
-def _number_at(found: Sequence[tuple[When, bytes]], place: int, done: int, *, named: bool) -> tuple[Piece, int] | None:
-    """Read a number that a place is part of, the one that begins at a multiple of its size first."""
-    for begin in sorted(range(max(done, place - _WINDOW + 1), place + 1), key=lambda at: (at % 8 != 0, at % 4 != 0)):
-        for form in _FORMATS:
-            size = struct.calcsize(form)
-            if begin + size <= place or begin + size > len(found[0][1]):
-                continue
-            values = list(_numbers(found, begin, form))
-            if len(values) < len(found):
-                continue
-            kind = kind_of_numbers(values, _TRIALS)
-            if kind is None or (form[1] in "qiI" and kind == "rate"):
-                continue
-            if named or kind in _SURE or names_time(name_in_bytes(found[0][1][max(0, begin - _NAME) : begin])):
-                return Piece(where=f"byte {begin}", kind=kind), begin + size
-        if begin + 8 > place and begin + 8 <= len(found[0][1]) and _are_stamps(found, begin):
-            return Piece(where=f"byte {begin}", kind="date"), begin + 8
-    return None
-
-
-def _are_stamps(found: Sequence[tuple[When, bytes]], begin: int) -> bool:
-    """Whether there are times as msgpack has them, which follow the clock."""
-    stamps = [(when, number) for when, data in found if (number := _stamp(data[begin : begin + 8])) is not None]
-    return len(stamps) == len(found) and kind_of_numbers(stamps, _TRIALS) == "date"
-
-
-def _numbers(found: Sequence[tuple[When, bytes]], begin: int, form: str) -> Iterator[tuple[When, Number]]:
-    for when, data in found:
-        (value,) = struct.unpack_from(form, data, begin)
-        if isinstance(value, float):
-            none = value == 0 and isinstance(when, Span)  # less than the real clock shows
-            if not none and not 1e-12 < abs(value) < 1e21:
-                return
-            exact = Fraction(value)
-            yield when, Number(exact, abs(exact) / 2**24 if form[1] == "f" else Fraction(0))
-        else:
-            yield when, Number(Fraction(value), Fraction(1), whole=True)
-
-
-def _stamp(data: bytes) -> Number | None:
-    """Return a time as msgpack has it: nanoseconds in the upper 30 bits, seconds in the others."""
-    number = int.from_bytes(data, "big")
-    nanoseconds = number >> 34
-    if nanoseconds >= 10**9:
-        return None
-    return Number(Fraction(number & ((1 << 34) - 1)) + Fraction(nanoseconds, 10**9), Fraction(1, 10**6))

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.verification.byte_tokens import of_bytes
 from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
 from envbuild.verification.tokens import (
@@ -22,7 +23,6 @@ from envbuild.verification.tokens import (
     in_order,
     mark_drawn,
     mark_figures,
-    of_bytes,
     of_texts,
     skeleton,
 )
