@@ -24,6 +24,7 @@ def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
     gc.set_threshold(_GARBAGE)
     _open_closed_streams()
+    _take_own_rights()
     ended: list[int] = []
     code = _run(list(sys.argv[1:]), ended, last=True)
     _end(code, wait=not ended)
@@ -45,6 +46,16 @@ def _open_closed_streams() -> None:
             )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def _take_own_rights() -> None:
+    """Undo what would keep this process from its own files, and from hearing of signals and of its children's ends.
+
+    A process that is started by a thread which blocks signals has them blocked, for good and unnoticed. One that
+    ignores them, as ``nohup`` has it, goes on to do so.
+    """
+    os.umask(os.umask(0o077) & ~0o700)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _end(code: int, *, wait: bool) -> NoReturn:
@@ -123,7 +134,7 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
             return 128 + signal.SIGHUP
         return 1 if ended else _refused(error)
     except Exception as error:
-        return 1 if ended else _unexpected(error)
+        return 1 if ended else _limited(error) or _unexpected(error)
 
 
 def _invoke(arguments: Sequence[str], *, last: bool) -> int:
@@ -161,8 +172,20 @@ def _print_error(message: str, hint: str) -> None:
     print_error(message, hint)
 
 
+def _limited(error: Exception) -> int:
+    """Report a limit of this process, and return the exit code; 0 if there is none of that kind."""
+    from envbuild.core.limits import explained
+    from envbuild.errors import BuildError
+
+    found = explained(error)
+    if found is None:
+        return 0
+    _print_error(*found)
+    return BuildError.exit_code
+
+
 def _refused(error: OSError) -> int:
-    """Report what the file system refused; any other fault of the system is unexpected."""
+    """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
     from envbuild.errors import BuildError, UsageError
 
     name = error.filename2 or error.filename
@@ -175,7 +198,7 @@ def _refused(error: OSError) -> int:
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
-    return _unexpected(error)
+    return _limited(error) or _unexpected(error)
 
 
 def _directory_exists() -> bool:

@@ -29,6 +29,7 @@ _UNOWNED = f"{_OWNED}.new"
 _RANDOM = lazy(r"\.?[a-z0-9_]{8}\Z")
 """The end of a name that ``tempfile`` or ``random_name`` makes."""
 _TEMPORARY = lazy(r"[a-z0-9_]{8}\.tmp")
+_PIECE = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
@@ -220,10 +221,25 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = True, cut: bool
     """
     with open_regular(path, follow=follow) as stream:
         size = os.fstat(stream.fileno()).st_size
-        data = b"" if size > limit and not cut else stream.read(limit + (not cut))
+        data = b"" if size > limit and not cut else _read(stream, size, limit + (not cut))
     if not cut and max(size, len(data)) > limit:
         raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
     return data
+
+
+def _read(stream: BufferedReader, size: int, most: int) -> bytes:
+    """Return what a file holds, ``most`` bytes of it: ``read(most)`` takes so much memory, whatever there is to read.
+
+    Args:
+        size: of the file when it was opened; it may grow, and files of ``/proc`` have none.
+    """
+    data = stream.read(min(most, size + 1))
+    if len(data) <= size or len(data) == most:
+        return data
+    pieces = [data]
+    while (left := most - sum(map(len, pieces))) and (piece := stream.read(min(left, _PIECE))):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:

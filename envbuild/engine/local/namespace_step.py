@@ -105,6 +105,7 @@ def main() -> None:
     """Run the step that descriptor 0 describes; see the module's description."""
     request = json.loads(sys.stdin.buffer.readline())
     os.umask(0o022)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a thread that blocks signals hands that on to what it starts
     try:
         with ExitStack() as stack:
             tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
