@@ -186,7 +186,8 @@ def _limited(error: Exception) -> int:
 
 def _refused(error: OSError) -> int:
     """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
-    from envbuild.errors import BuildError, UsageError
+    from envbuild.core.fs import SYSTEM_FOLDERS
+    from envbuild.errors import BuildError, EngineError, UsageError
 
     name = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -198,6 +199,14 @@ def _refused(error: OSError) -> int:
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
+    if name and error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+        _print_error(
+            f"cannot use {name}: {error.strerror}", "choose another disk; for the store: export ENVBUILD_STORE=FOLDER"
+        )
+        return UsageError.exit_code
+    if str(name).startswith(("/dev/", "/proc/")) and error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+        _print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
+        return EngineError.exit_code
     return _limited(error) or _unexpected(error)
 
 

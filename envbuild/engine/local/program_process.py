@@ -759,9 +759,16 @@ def _give_up(kept: tuple[int, ...], user: int | None = None) -> None:
         os.setuid(user)
         kept = ()
     _call("give up privileges", _LIBC.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    mask = sum(1 << number for number in kept)
     head = struct.pack("Ii", _CAPABILITIES_3, 0)
+    mask = sum(1 << number for number in kept) & _permitted(head)
     _call("give up capabilities", _LIBC.capset, head, struct.pack("6I", mask, mask, 0, 0, 0, 0))
+
+
+def _permitted(head: bytes) -> int:
+    """Return the first 32 capabilities that this process has: root of a container may lack some, and gets no others."""
+    found = ctypes.create_string_buffer(24)
+    _call("look up capabilities", _LIBC.capget, head, found)
+    return int(struct.unpack("6I", found.raw)[1])
 
 
 def _filter_calls(request: dict[str, Any]) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
 import time
 import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from envbuild.core import fs
 from envbuild.core.fs import (
     atomic_file,
     atomic_write,
+    claimed,
     folder_below,
     locked,
     read_foreign,
@@ -246,6 +251,22 @@ def test_a_file_without_a_size_is_read_whole(cut: bool) -> None:
     else:
         with pytest.raises(OSError, match="more than 5 bytes"):
             read_regular(path, 5)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("take", [locked, claimed])
+def test_a_file_system_without_locks_is_named(
+    number: int, take: Callable[[Path], AbstractContextManager[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lustre without its option ``flock``, NFS without its daemon: the fault has the path and what is missing."""
+
+    def refuse(file: object, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fs.fcntl, "flock", refuse)
+    with pytest.raises(OSError, match=r"its file system has no locks \(flock\)") as refused, take(tmp_path / "lock"):
+        pass
+    assert refused.value.filename == str(tmp_path / "lock")
 
 
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
