@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from envbuild.cli.interrupts import ended_by_signals
@@ -24,6 +25,7 @@ def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
     gc.set_threshold(_GARBAGE)
     _open_closed_streams()
+    _take_names_as_bytes()
     _take_own_rights()
     ended: list[int] = []
     code = _run(list(sys.argv[1:]), ended, last=True)
@@ -46,6 +48,21 @@ def _open_closed_streams() -> None:
             )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def _take_names_as_bytes() -> None:
+    """Start again in Python's UTF-8 mode where the locale is of another encoding; only what is printed is in that one.
+
+    Names of files, arguments and values of variables are bytes, which the program gets as they are: decoded as Latin-1,
+    and encoded as UTF-8 for an image, they would be others. UTF-8 with PEP 383 keeps all bytes.
+    """
+    if sys.getfilesystemencoding() == "utf-8":
+        for stream in (sys.stdout, sys.stderr):
+            if stream.encoding != "utf-8" and stream.errors == "strict" and isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+    elif sys.executable and not sys.flags.utf8_mode:
+        os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding}:backslashreplace")
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
 def _take_own_rights() -> None:
