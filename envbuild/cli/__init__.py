@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from envbuild.cli.interrupts import ended_by_signals
@@ -24,6 +25,8 @@ def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
     gc.set_threshold(_GARBAGE)
     _open_closed_streams()
+    _take_names_as_bytes()
+    _take_own_rights()
     ended: list[int] = []
     code = _run(list(sys.argv[1:]), ended, last=True)
     _end(code, wait=not ended)
@@ -45,6 +48,31 @@ def _open_closed_streams() -> None:
             )
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def _take_names_as_bytes() -> None:
+    """Start again in Python's UTF-8 mode where the locale is of another encoding; only what is printed is in that one.
+
+    Names of files, arguments and values of variables are bytes, which the program gets as they are: decoded as Latin-1,
+    and encoded as UTF-8 for an image, they would be others. UTF-8 with PEP 383 keeps all bytes.
+    """
+    if sys.getfilesystemencoding() == "utf-8":
+        for stream in (sys.stdout, sys.stderr):
+            if stream.encoding != "utf-8" and stream.errors == "strict" and isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+    elif sys.executable and not sys.flags.utf8_mode:
+        os.environ.setdefault("PYTHONIOENCODING", f"{sys.stdout.encoding}:backslashreplace")
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
+
+
+def _take_own_rights() -> None:
+    """Undo what would keep this process from its own files, and from hearing of signals and of its children's ends.
+
+    A process that is started by a thread which blocks signals has them blocked, for good and unnoticed. One that
+    ignores them, as ``nohup`` has it, goes on to do so.
+    """
+    os.umask(os.umask(0o077) & ~0o700)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _end(code: int, *, wait: bool) -> NoReturn:
@@ -123,7 +151,7 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
             return 128 + signal.SIGHUP
         return 1 if ended else _refused(error)
     except Exception as error:
-        return 1 if ended else _unexpected(error)
+        return 1 if ended else _limited(error) or _unexpected(error)
 
 
 def _invoke(arguments: Sequence[str], *, last: bool) -> int:
@@ -161,9 +189,22 @@ def _print_error(message: str, hint: str) -> None:
     print_error(message, hint)
 
 
+def _limited(error: Exception) -> int:
+    """Report a limit of this process, and return the exit code; 0 if there is none of that kind."""
+    from envbuild.core.limits import explained
+    from envbuild.errors import BuildError
+
+    found = explained(error)
+    if found is None:
+        return 0
+    _print_error(*found)
+    return BuildError.exit_code
+
+
 def _refused(error: OSError) -> int:
-    """Report what the file system refused; any other fault of the system is unexpected."""
-    from envbuild.errors import BuildError, UsageError
+    """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
+    from envbuild.core.fs import SYSTEM_FOLDERS
+    from envbuild.errors import BuildError, EngineError, UsageError
 
     name = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -175,7 +216,15 @@ def _refused(error: OSError) -> int:
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
-    return _unexpected(error)
+    if name and error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+        _print_error(
+            f"cannot use {name}: {error.strerror}", "choose another disk; for the store: export ENVBUILD_STORE=FOLDER"
+        )
+        return UsageError.exit_code
+    if str(name).startswith(("/dev/", "/proc/")) and error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+        _print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
+        return EngineError.exit_code
+    return _limited(error) or _unexpected(error)
 
 
 def _directory_exists() -> bool:

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from io import BufferedReader, BufferedWriter
+from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,10 +29,16 @@ _UNOWNED = f"{_OWNED}.new"
 _RANDOM = lazy(r"\.?[a-z0-9_]{8}\Z")
 """The end of a name that ``tempfile`` or ``random_name`` makes."""
 _TEMPORARY = lazy(r"[a-z0-9_]{8}\.tmp")
+_PIECE = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 """The way out when the store's disk takes no more."""
+
+SYSTEM_FOLDERS = "this root lacks what every Linux has: mount --rbind /dev ROOT/dev; mount -t proc proc ROOT/proc"
+"""The way out where a device or a file of ``/proc`` is missing, as in a root that somebody made for ``chroot``."""
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems without locks answer: Lustre without its option ``flock``, NFS without its daemon for locks."""
 
 
 @contextmanager
@@ -156,7 +162,7 @@ def _owned_folder(prefix: str, above: Path) -> tuple[tempfile.TemporaryDirectory
         new = Path(folder.name, _UNOWNED)
         with suppress(FileNotFoundError), ExitStack() as stack:
             stream = stack.enter_context(new.open("xb"))
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            hold(stream, new)
             new.rename(new.with_name(_OWNED))  # nobody sees it unlocked
             stack.pop_all()
             return folder, stream
@@ -220,10 +226,25 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = True, cut: bool
     """
     with open_regular(path, follow=follow) as stream:
         size = os.fstat(stream.fileno()).st_size
-        data = b"" if size > limit and not cut else stream.read(limit + (not cut))
+        data = b"" if size > limit and not cut else _read(stream, size, limit + (not cut))
     if not cut and max(size, len(data)) > limit:
         raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
     return data
+
+
+def _read(stream: BufferedReader, size: int, most: int) -> bytes:
+    """Return what a file holds, ``most`` bytes of it: ``read(most)`` takes so much memory, whatever there is to read.
+
+    Args:
+        size: of the file when it was opened; it may grow, and files of ``/proc`` have none.
+    """
+    data = stream.read(min(most, size + 1))
+    if len(data) <= size or len(data) == most:
+        return data
+    pieces = [data]
+    while (left := most - sum(map(len, pieces))) and (piece := stream.read(min(left, _PIECE))):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:
@@ -302,13 +323,23 @@ def boot_id() -> str:
         return ""
 
 
+def hold(file: int | FileIO | BinaryIO, path: Path, how: int = fcntl.LOCK_EX) -> None:
+    """Lock an open file as ``flock`` does; raises ``OSError`` that names ``path`` where there are no locks."""
+    try:
+        fcntl.flock(file, how)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise OSError(error.errno, "its file system has no locks (flock)", str(path)) from None
+        raise
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive advisory lock on ``path`` (made if need be); the kernel frees it if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with os.fdopen(os.open(path, flags, 0o666), "rb", buffering=0) as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        hold(stream, path)
         yield
 
 
@@ -328,7 +359,7 @@ def claimed(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Bi
             os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b", buffering=0
         ) as stream:
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold(stream, path, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 check()
                 time.sleep(0.1)

@@ -82,19 +82,32 @@ def _unlinked(folder: int, name: str) -> bool:
 @contextmanager
 def _opened(above: int, name: str) -> Iterator[int]:
     """Open a folder, with all rights for its owner; raises ``OSError`` for what is none, a link included."""
+    folder = _open(above, name)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open(above: int, name: str) -> int:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=above)
+    except PermissionError:
+        pass
+    else:  # most are open to their owner: this needs no /proc, which some roots lack
+        if os.fstat(folder).st_mode & 0o700 != 0o700:
+            with suppress(OSError):
+                os.fchmod(folder, 0o700)
+        return folder
     place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
         mode = os.fstat(place).st_mode
         if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
             with suppress(OSError):
                 os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 - this very folder
-        folder = os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
+        return os.open(f"/proc/self/fd/{place}", _FOLDER & ~os.O_NOFOLLOW)
     finally:
         os.close(place)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def _there(above: int, name: str) -> bool:

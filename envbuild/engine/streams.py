@@ -6,6 +6,7 @@ that writes while it is being written to cannot block either side.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -189,9 +190,12 @@ class Sink:
                 data = data[os.write(number, data) :]
             except BlockingIOError:  # another process left the descriptor non-blocking
                 select.select([], [number], [])
-            except OSError:
+            except OSError as error:
                 self._closed.add(number)
                 if number == _STDOUT:
+                    if not (isinstance(error, BrokenPipeError) or error.errno == errno.EIO):  # closed terminal
+                        text = f"envbuild: cannot write standard output: {error.strerror}; the program gets SIGHUP\n"
+                        self.write(_STDERR, memoryview(text.encode()))
                     self._hang_up()
 
 

@@ -195,7 +195,7 @@ class Outside(msgspec.Struct, kw_only=True):
         for each in files if isinstance(files, list) else ():
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 path, size, digest = encodable(str(each["path"])), int(each["size"]), each["sha256"]
-                if not path.startswith("/") or (is_noise(path) and not self._wanted(path)):
+                if not path.startswith("/") or not self._counts(path):  # a tmpfs in the project is part of it
                     continue
                 sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from envbuild.core.fs import open_regular
+from envbuild.core.fs import hold, open_regular
 from envbuild.core.patterns import lazy
 from envbuild.store.marker import TAG
 
@@ -101,7 +101,7 @@ class Lease:
             (self._root / TAG).lstat()  # what is no store gets no lease
             (self._root / _FOLDER).mkdir(0o755, exist_ok=True)
             self._lock = _open_private(self._root / _FOLDER / _LOCK, "a+b")
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        hold(self._lock, self._root, fcntl.LOCK_SH)
         try:
             if self._stream is None:
                 self._stream = self._open()
@@ -113,7 +113,7 @@ class Lease:
         """Make the lease's file; the shared lock is held, so that no collection finds it before its own lock is."""
         path = self._root / _FOLDER / f"{os.getpid()}-{os.urandom(8).hex()}"
         stream = _open_private(path, "xb")
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        hold(stream, path)
         return stream
 
 
@@ -129,7 +129,7 @@ def collecting(root: Path) -> Iterator[frozenset[str]]:
     folder = root / _FOLDER
     folder.mkdir(0o755, exist_ok=True)
     with _open_private(folder / _LOCK, "a+b") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        hold(lock, root)
         names: set[str] = set()
         for path, used in _leases(folder):
             if used is None:

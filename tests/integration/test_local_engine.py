@@ -21,7 +21,7 @@ from envbuild.engine.local.helper import starter
 from envbuild.engine.local.ways import Way
 from envbuild.lockfile.model import load
 from tests.integration.test_namespaces import AS_NOBODY, NOBODY, OUTER, PYTHON
-from tests.support.cli import ROOT, Done, Project
+from tests.support.cli import ROOT, Done, Project, finish
 
 pytestmark = [pytest.mark.network]
 
@@ -400,6 +400,81 @@ def test_a_launcher_that_ignores_its_children(made: Project, tmp_path: Path) -> 
     project.write("t.py", "print('here')\nraise SystemExit(7)\n")
     done = project("run", "t.py", prefix=(sys.executable, "-c", ignoring), ENVBUILD_ENGINE="local")
     assert (done.code, done.out) == (7, "here\n"), done.err
+
+
+BLOCKING = """\
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.umask(0o777)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "build"])
+def test_a_launcher_that_blocks_signals(command: str, made: Project, tmp_path: Path) -> None:
+    """A thread that blocks signals hands that on: runs hung for ever, since no end of a child was heard of.
+
+    Nor does the program see it, or anything of the launcher's umask.
+    """
+    project = made.copy(tmp_path, own_store=command == "build")
+    project.write("t.py", "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []))\n")
+    words = ("run", "-q", "t.py")
+    if command == "build":
+        shutil.rmtree(project.store / "derived")
+        words = ("build", "--offline")
+    prefix = (sys.executable, "-c", BLOCKING)
+    done = finish(project.start(*words, prefix=prefix, ENVBUILD_ENGINE="local"), timeout=120)
+    assert done.code == 0, done.err
+    if command == "run":
+        assert done.out == "set()\n"
+
+
+@needs_root
+@pytest.mark.parametrize("lacks", ["-chown,-fowner", "-mknod,-net_raw,-kill,-sys_chroot,-audit_write"])
+def test_root_that_lacks_capabilities(lacks: str, made: Project, tmp_path: Path) -> None:
+    """As in a container that has ``CAP_SYS_ADMIN`` and others less: the program has fewer, and starts."""
+    project = made.copy(tmp_path)
+    project.write("t.py", "print([line.split()[1] for line in open('/proc/self/status') if 'CapEff' in line])\n")
+    prefix = ("setpriv", "--bounding-set", lacks, "--inh-caps", "-all")
+    done = project("run", "-q", "t.py", prefix=prefix, ENVBUILD_ENGINE="local")
+    assert done.code == 0, done.err
+    assert int(eval(done.out)[0], 16) & (1 << {"-chown": 0, "-mknod": 27}[lacks.partition(",")[0]]) == 0
+
+
+@needs_root
+@pytest.mark.parametrize("mounted", ["", "/dev", "/dev /proc"])
+def test_a_root_that_somebody_made(mounted: str, made: Project, tmp_path: Path) -> None:
+    """Without ``/dev`` or ``/proc`` a sentence says what to mount, and nothing is left; with both programs run."""
+    project = made.copy(tmp_path, own_store=True)
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    root = tmp_path / "root"
+    root.mkdir()
+    steps = [f"mount --bind / {root}", *(f"mount --rbind {each} {root}{each}" for each in mounted.split())]
+    script = " && ".join([*steps, f'exec chroot {root} sh -c \'cd "$0" && exec "$@"\' {project.folder} "$@"'])
+    prefix = ("unshare", "--mount", "sh", "-c", script, "sh")
+    done = project("run", "-q", "-c", "print(1)", prefix=prefix, ENVBUILD_ENGINE="local")
+    assert list((project.store / "derived/runs").iterdir()) == []
+    if "/proc" in mounted:
+        assert (done.code, done.out) == (0, "1\n"), done.err
+        return
+    missing = "/proc/self/mountinfo" if mounted else "/dev/null"
+    assert done.code == 15
+    assert done.err.startswith(f"envbuild: the local engine does not work here: cannot use {missing}: No such file")
+    assert "mount --rbind /dev ROOT/dev; mount -t proc proc ROOT/proc" in done.err
+
+
+@pytest.mark.parametrize("most", [6, 14, 18, 20])
+def test_a_limit_of_open_files_is_named(most: int, made: Project, tmp_path: Path) -> None:
+    """At whichever place it is met, in envbuild or in the process that makes namespaces; enough is little."""
+    project = made.copy(tmp_path)
+    prefix = ("prlimit", f"--nofile={most}")
+    done = project("run", "-q", "-c", "print(1)", prefix=prefix, ENVBUILD_ENGINE="local", PYTHONDONTWRITEBYTECODE="1")
+    if done.code == 0 and most == 20:
+        return
+    assert (done.code in (14, 15), done.out) == (True, ""), done.err
+    assert done.err == (
+        f"envbuild: too many open files: the limit is {most}\n  → raise the limit, then rerun: ulimit -n 1024\n"
+    )
 
 
 def test_links_in_an_image_lead_into_it(made: Project, tmp_path: Path) -> None:

@@ -48,8 +48,13 @@ class Helper:
         try:
             moved = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
             command = starter(prefix, _CHANNEL)
-            null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-            self.pid = _spawned(command, [*null, (os.POSIX_SPAWN_DUP2, moved, _CHANNEL)])
+            # Here, not by the spawn: that would report the command as what is missing.
+            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                null = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
+                self.pid = _spawned(command, [*null, (os.POSIX_SPAWN_DUP2, moved, _CHANNEL)])
+            finally:
+                os.close(nothing)
         except BaseException:
             self.channel.close()
             raise

@@ -105,6 +105,7 @@ def main() -> None:
     """Run the step that descriptor 0 describes; see the module's description."""
     request = json.loads(sys.stdin.buffer.readline())
     os.umask(0o022)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a thread that blocks signals hands that on to what it starts
     try:
         with ExitStack() as stack:
             tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
@@ -518,8 +519,11 @@ def _become(writer: int, calls: bytes, owners: Any) -> None:
         if number not in _KEPT:
             _LIBC.prctl(_DROP_BOUND, number, 0, 0, 0)  # the last ones do not exist
     _call("give up privileges", _LIBC.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    kept = sum(1 << number for number in _KEPT)
     head = struct.pack("Ii", _CAPABILITIES_3, 0)
+    found = ctypes.create_string_buffer(24)
+    _call("look up capabilities", _LIBC.capget, head, found)
+    permitted = struct.unpack("6I", found.raw)[1]  # root of a container may lack some, and gets no others
+    kept = sum(1 << number for number in _KEPT) & permitted
     _call("give up capabilities", _LIBC.capset, head, struct.pack("6I", kept, kept, 0, 0, 0, 0))
     for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
         signal.signal(signal_number, signal.SIG_DFL)

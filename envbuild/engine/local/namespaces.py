@@ -28,6 +28,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from envbuild.core.fs import hold
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
@@ -118,7 +119,7 @@ class NamespaceSteps:
                 later = isinstance(step, TreeStep) and step.removed_later
                 # After a failure nobody may wait for a thread.
                 stack.push(lambda kind, *_: _leave(Path(name), lock, later=later and kind is None))
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                hold(lock, Path(name))
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
             if special.get("base"):
@@ -163,7 +164,7 @@ def _alone(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        hold(descriptor, folder)
         yield
     finally:
         os.close(descriptor)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from envbuild.core.fs import random_name
+from envbuild.core.fs import hold, random_name
 from envbuild.core.leftovers import registered
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.helper import Helper, take
@@ -258,11 +258,11 @@ def own_folder(scratch: Path) -> Iterator[Path]:
     scratch.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # a folder that has no lock yet is like one of a killed run
+        hold(descriptor, scratch)  # a folder that has no lock yet is like one of a killed run
         sweep(scratch)
         folder = _new_folder(scratch)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        hold(lock, folder)
     finally:
         os.close(descriptor)
     try:

@@ -148,6 +148,7 @@ def main() -> None:
     channel = _Channel(int(sys.argv[1]))
     for each in _FORWARDED:  # a launcher that ends a job signals all its processes; envbuild passes it on
         signal.signal(each, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a thread that blocks signals hands that on to what it starts
     loads("0")  # imports what it needs while the request is being made
     request = channel.request()
     os.umask(0o022)
@@ -169,8 +170,15 @@ def main() -> None:
     except _RefusedError as refused:
         channel.send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
-        channel.send(failed=f"{error.strerror} {error.filename or ''}".strip(), reason=error.errno or 0)
+        channel.send(failed=_failed(error), reason=error.errno or 0)
     os._exit(0 if code == 0 else 1)
+
+
+def _failed(error: OSError) -> str:
+    """Return what could not be done, as ``_RefusedError`` has it."""
+    if error.filename:
+        return f"use {error.filename}"
+    return "start a process" if error.errno == errno.EAGAIN else "prepare the run"
 
 
 def _separate(request: dict[str, Any]) -> None:
@@ -277,7 +285,7 @@ def _first(request: dict[str, Any], channel: _Channel) -> None:
     except _RefusedError as refused:
         channel.send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
-        channel.send(failed=f"{error.strerror} {error.filename or ''}".strip(), reason=error.errno or 0)
+        channel.send(failed=_failed(error), reason=error.errno or 0)
     finally:
         os._exit(code if code < 255 else 1)
 
@@ -751,9 +759,16 @@ def _give_up(kept: tuple[int, ...], user: int | None = None) -> None:
         os.setuid(user)
         kept = ()
     _call("give up privileges", _LIBC.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    mask = sum(1 << number for number in kept)
     head = struct.pack("Ii", _CAPABILITIES_3, 0)
+    mask = sum(1 << number for number in kept) & _permitted(head)
     _call("give up capabilities", _LIBC.capset, head, struct.pack("6I", mask, mask, 0, 0, 0, 0))
+
+
+def _permitted(head: bytes) -> int:
+    """Return the first 32 capabilities that this process has: root of a container may lack some, and gets no others."""
+    found = ctypes.create_string_buffer(24)
+    _call("look up capabilities", _LIBC.capget, head, found)
+    return int(struct.unpack("6I", found.raw)[1])
 
 
 def _filter_calls(request: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from envbuild.core.limits import explained
 from envbuild.engine.protocol import ContainerRun
 from envbuild.engine.streams import CHUNK, Write, copied_input
 from envbuild.errors import EngineError
@@ -214,6 +215,8 @@ def _is_open(number: int) -> bool:
 def _refused(what: str, reason: int) -> EngineError:
     """Describe what the kernel refused."""
     message = f"the local engine cannot {what}: {os.strerror(reason)}"
+    if reason in (errno.EMFILE, errno.ENFILE, errno.EAGAIN) and (limit := explained(OSError(reason, ""))):
+        return EngineError(*limit)
     if what.startswith("start "):
         message = f"cannot {what}: {os.strerror(reason)}"
         return EngineError(message)

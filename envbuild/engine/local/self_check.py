@@ -17,7 +17,7 @@ import msgspec
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import SYSTEM_FOLDERS, atomic_write
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
 from envbuild.engine.local.program import own_folder
@@ -65,7 +65,10 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
     except OSError as error:  # another time it may be otherwise: nothing is kept
         if error.errno in _NO_SPACE:
             raise BuildError(f"no space left on device: {error.filename or scratch}", _ROOM) from error
-        return f"cannot write to {error.filename or scratch}: {error.strerror}", _ELSEWHERE
+        name = str(error.filename or scratch)
+        if name.startswith(("/dev/", "/proc/")):
+            return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
+        return f"cannot write to {name}: {error.strerror}", _ELSEWHERE
     if boot:
         found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
         with suppress(OSError):
@@ -173,6 +176,8 @@ def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
 def _explained(failed: str, number: int) -> tuple[str, str]:
     """Say what was refused, and the administrator's line that allows it."""
     why = f"the kernel does not let this user {failed}: {os.strerror(number)}"
+    if failed.startswith("use /proc/"):
+        return f"cannot {failed}: {os.strerror(number)}", SYSTEM_FOLDERS
     if _is(_APPARMOR, "1"):
         return why, "let users have namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _is(_USERNS, "0"):

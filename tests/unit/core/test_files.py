@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
 import time
+import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from envbuild.core import fs
 from envbuild.core.fs import (
     atomic_file,
     atomic_write,
+    claimed,
     folder_below,
     locked,
     read_foreign,
@@ -221,6 +227,46 @@ def test_a_folder_below_is_reached_through_no_link(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing, folder_below(tmp_path / "moved", "b") as folder:
         read_regular(folder / "none", 5)
     assert missing.value.filename == str(tmp_path / "moved/b/none")
+
+
+def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+    """Whatever it might have held: under a limit of memory (``ulimit -v``) there is no room for the most."""
+    (tmp_path / "small").write_bytes(b"12345")
+    tracemalloc.start()
+    try:
+        assert read_regular(tmp_path / "small", 1 << 28) == b"12345"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_file_without_a_size_is_read_whole(cut: bool) -> None:
+    """Those of ``/proc`` have none; what is more than the limit is refused or cut all the same."""
+    path = Path("/proc/self/smaps")
+    whole = len(path.read_bytes())
+    assert abs(len(read_regular(path, 1 << 26, cut=cut)) - whole) < 1 << 14
+    if cut:
+        assert len(read_regular(path, 5, cut=True)) == 5
+    else:
+        with pytest.raises(OSError, match="more than 5 bytes"):
+            read_regular(path, 5)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("take", [locked, claimed])
+def test_a_file_system_without_locks_is_named(
+    number: int, take: Callable[[Path], AbstractContextManager[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lustre without its option ``flock``, NFS without its daemon: the fault has the path and what is missing."""
+
+    def refuse(file: object, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fs.fcntl, "flock", refuse)
+    with pytest.raises(OSError, match=r"its file system has no locks \(flock\)") as refused, take(tmp_path / "lock"):
+        pass
+    assert refused.value.filename == str(tmp_path / "lock")
 
 
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:

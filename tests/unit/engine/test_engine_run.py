@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import struct
@@ -95,6 +96,24 @@ def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPa
     copy_output(Stream([frame(1, b"a"), frame(1, b"b"), frame(2, b"c")]), False, lambda: hung_up.append(True))
     assert hung_up == [True]
     assert text == [b"c"]
+
+
+@pytest.mark.parametrize(("number", "said"), [(errno.ENOSPC, True), (errno.EPIPE, False), (errno.EIO, False)])
+def test_why_output_cannot_be_written_is_said(number: int, said: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log on a disk that is full ends the program: exit code 129 alone would be a riddle."""
+    text: list[bytes] = []
+
+    def write(to: int, part: memoryview) -> int:
+        if to == 1:
+            raise OSError(number, os.strerror(number))
+        text.append(bytes(part))
+        return len(part)
+
+    monkeypatch.setattr(streams.os, "write", write)
+    hung_up: list[bool] = []
+    copy_output(Stream([frame(1, b"a"), frame(1, b"b")]), False, lambda: hung_up.append(True))
+    line = b"envbuild: cannot write standard output: No space left on device; the program gets SIGHUP\n"
+    assert (hung_up, text) == ([True], [line] if said else [])
 
 
 def test_a_terminal_has_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.fs import SYSTEM_FOLDERS
 from envbuild.engine.docker import step as docker_step
 from envbuild.engine.local import namespace_step, namespaces, self_check
 from envbuild.engine.local.ways import Way
@@ -66,6 +67,19 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
     for _ in range(2):  # the second answer is the kept one
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+
+
+def test_a_root_without_devices_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As somebody makes one for ``chroot``: another disk for the store, as advised before, would not help."""
+    missing = OSError(errno.ENOENT, "No such file or directory", "/dev/null")
+    monkeypatch.setattr(self_check, "_find", lambda scratch: (_ for _ in ()).throw(missing))
+    why, hint = self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
+    assert why == "cannot use /dev/null: No such file or directory"
+    assert hint == SYSTEM_FOLDERS
+    assert self_check._explained("use /proc/self/mountinfo", errno.ENOENT) == (
+        "cannot use /proc/self/mountinfo: No such file or directory",
+        SYSTEM_FOLDERS,
+    )
 
 
 def test_what_a_step_can_be_shown_without_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

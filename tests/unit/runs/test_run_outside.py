@@ -238,6 +238,14 @@ def test_a_damaged_report_of_memory_is_nothing(told: dict[str, object], tmp_path
     assert Outside(mounts=(), wanted=(), kept=tmp_path).look_last(told) == ((), ())
 
 
+def test_what_is_in_memory_within_the_project_counts_once(tmp_path: Path) -> None:
+    """The hook sees a tmpfs that is mounted in the project's folder; what is in it is among the project's outputs."""
+    around = Outside(mounts=(), wanted=(), kept=tmp_path, targets=("/workspace",))
+    found = {"files": [{"path": f"{top}/x", "size": 1, "sha256": "a" * 64} for top in ("/workspace/sub", "/dev/shm")]}
+    listed, left_out = around.look_last(found)
+    assert ([each.path for each in listed], left_out) == (["/dev/shm/x"], ())
+
+
 def test_the_hook_finds_files_in_memory(tmp_path: Path) -> None:
     """Files of memory file systems with digests, caches left out; those of the engine are not looked at."""
     home = tmp_path / "home"

@@ -1,0 +1,69 @@
+"""Faults of the system that are limits of this process, as people set them with ``ulimit``: which, and what helps.
+
+Imported when a command has failed. Sources: getrlimit(2); fork(2); open(2), EMFILE and ENFILE.
+"""
+
+from __future__ import annotations
+
+import errno
+import resource
+
+_THREAD = "can't start new thread"
+"""What ``threading`` raises where the kernel starts none."""
+
+
+def explained(error: Exception) -> tuple[str, str] | None:
+    """Return which limit an error comes from, and what to do; None if it comes from none.
+
+    Args:
+        error: what ended a command.
+    """
+    if isinstance(error, MemoryError):
+        return _memory()
+    if isinstance(error, RuntimeError):
+        return _processes() if str(error) == _THREAD else None
+    if not isinstance(error, OSError):
+        return None
+    name = error.filename2 or error.filename
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        most = _limit(resource.RLIMIT_NOFILE) if error.errno == errno.EMFILE else None
+        return f"too many open files{_at_most(most)}", "raise the limit, then rerun: ulimit -n 1024"
+    if error.errno == errno.EFBIG and (most := _limit(resource.RLIMIT_FSIZE)) is not None:
+        what = f"{name} becomes too large" if name else "a file becomes too large"
+        return f"{what}{_at_most(most, ' bytes')}", "raise the limit, then rerun: ulimit -f unlimited"
+    if error.errno == errno.ENOMEM and not name:
+        return _memory() or ("the system has no memory left", "end other programs, then rerun")
+    if error.errno == errno.EAGAIN and not name:
+        return _processes()
+    return None
+
+
+def _memory() -> tuple[str, str] | None:
+    """Explain that there is no memory; None where no limit is set: then it is a fault."""
+    limits = [
+        (f"ulimit -{letter} unlimited", most)
+        for letter, most in (("v", _limit(resource.RLIMIT_AS)), ("d", _limit(resource.RLIMIT_DATA)))
+        if most is not None
+    ]
+    if not limits:
+        return None
+    command, most = min(limits, key=lambda each: each[1])
+    return f"out of memory{_at_most(most, ' bytes')}", f"raise the limit, then rerun: {command}"
+
+
+def _processes() -> tuple[str, str]:
+    most = _at_most(_limit(resource.RLIMIT_NPROC), " of this user")
+    return (
+        f"cannot start another process or thread{most}",
+        "end other programs, or raise the limit (ulimit -u, pids.max of the control group), then rerun",
+    )
+
+
+def _limit(which: int) -> int | None:
+    """Return a limit that is set."""
+    most = resource.getrlimit(which)[0]
+    return None if most == resource.RLIM_INFINITY else most
+
+
+def _at_most(most: int | None, unit: str = "") -> str:
+    return "" if most is None else f": the limit is {most}{unit}"

@@ -1,0 +1,56 @@
+"""Limits of this process that end a command: which one, and what helps."""
+
+from __future__ import annotations
+
+import errno
+import resource
+
+import pytest
+
+from envbuild.core import limits
+from envbuild.core.limits import explained
+
+_SET = {"RLIMIT_NOFILE": 16, "RLIMIT_FSIZE": 1024, "RLIMIT_AS": 60_000, "RLIMIT_DATA": 50_000, "RLIMIT_NPROC": 3}
+_FREE = dict.fromkeys(_SET, resource.RLIM_INFINITY)
+
+
+def _limited(monkeypatch: pytest.MonkeyPatch, most: dict[str, int]) -> None:
+    numbers = {getattr(resource, name): value for name, value in most.items()}
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda which: (numbers[which], resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.EMFILE, ""), ("too many open files: the limit is 16", "ulimit -n 1024")),
+        (OSError(errno.ENFILE, ""), ("too many open files", "ulimit -n 1024")),
+        (OSError(errno.EFBIG, ""), ("a file becomes too large: the limit is 1024 bytes", "ulimit -f unlimited")),
+        (OSError(errno.EFBIG, "", "a"), ("a becomes too large: the limit is 1024 bytes", "ulimit -f unlimited")),
+        (MemoryError(), ("out of memory: the limit is 50000 bytes", "ulimit -d unlimited")),
+        (OSError(errno.ENOMEM, ""), ("out of memory: the limit is 50000 bytes", "ulimit -d unlimited")),
+        (
+            RuntimeError("can't start new thread"),
+            ("cannot start another process or thread: the limit is 3 of this user", "(ulimit -u, pids.max"),
+        ),
+        (
+            OSError(errno.EAGAIN, ""),
+            ("cannot start another process or thread: the limit is 3 of this user", "(ulimit -u, pids.max"),
+        ),
+    ],
+)
+def test_a_limit_is_named(error: Exception, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its value and with the command that raises it."""
+    _limited(monkeypatch, _SET)
+    found = explained(error)
+    assert found is not None
+    assert (found[0], expected[1] in found[1]) == (expected[0], True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("boom"), ValueError("boom"), OSError(errno.EFBIG, "more than 5 bytes", "a")],
+)
+def test_anything_else_stays_a_fault(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no limit is set, a lack of memory may well be envbuild's own doing, and needs its traceback."""
+    _limited(monkeypatch, _FREE)
+    assert explained(error) is None
