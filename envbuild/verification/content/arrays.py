@@ -33,6 +33,8 @@ _CODES = {"f2": "e", "f4": "f", "f8": "d", **{f"{sign}{size}": code for sign, co
           for size, code in zip((1, 2, 4, 8), codes, strict=True)}}  # fmt: skip
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "m": 1 / 60, "h": 1 / 3600, "D": 1 / 86400}
 """Of datetimes: how many are a second."""
+_DATE = 8
+"""Bytes of a datetime, and of a distance between two."""
 _NONE = -(1 << 63)
 """NumPy's "not a time"."""
 _BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
@@ -155,7 +157,7 @@ def _layout(data: bytes, name: str) -> tuple[list[_Field], int, int, str]:
         header = ast.literal_eval(data[8 + width : start].decode("latin1" if width == 2 else "utf-8").strip())
         kinds, shape = header["descr"], tuple(map(int, header["shape"]))
         fields = list(_fields(kinds if isinstance(kinds, list) else [("", kinds)]))
-    except (ValueError, SyntaxError, KeyError, IndexError, TypeError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, KeyError, IndexError, TypeError, OverflowError, MemoryError, RecursionError):
         raise UnreadableError("an array of a type that is not read by its fields") from None
     if not isinstance(kinds, list) and not any(field.unit for field in fields):
         if kinds[1:2] not in ("i", "u", "f") or len(shape) > 1 or not (are_durations(name) if shape else kind_of(name)):
@@ -170,7 +172,8 @@ def _fields(kinds: Sequence[Any]) -> Iterator[_Field]:
     for name, kind in kinds:
         order, letter, (number, _, unit) = kind[0], kind[1], kind[2:].partition("[")
         size = int(number) * (4 if letter == "U" else 1)
-        if letter not in "biufSUVmM" or order not in "<>|=" or isinstance(name, tuple):
+        sound = size == _DATE if letter in "mM" else size >= 0
+        if letter not in "biufSUVmM" or order not in "<>|=" or isinstance(name, tuple) or not sound:
             raise ValueError("a type that is not read")
         code, length = "", _UNITS.get(unit.rstrip("]"), 0.0) if letter == "M" else 0.0
         if letter in "iuf" and f"{letter}{size}" in _CODES:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
 from envbuild.verification.masks import moment_of
@@ -30,6 +31,8 @@ _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
+_ROOM = 2
+"""How much larger values may be than their file: texts in UTF-16 have fewer bytes there than in UTF-8."""
 _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
 """In a column's default: the database itself writes the time there."""
 _ENDS = frozenset(("source_id", "destination_id"))
@@ -73,15 +76,30 @@ def read_database(
         # The log's index has to be made anew, in this folder.
         connection = sqlite3.connect(f"file:{copy}?{'mode=rw' if log else 'mode=ro&immutable=1'}", uri=True)
         try:
-            _dump(out, path, connection, nested, files)
+            _dump(out, path, connection, nested, files, _Room(_ROOM * (len(data) + len(log))))
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:
             raise UnreadableError(f"a damaged database: {error}") from None
         finally:
             connection.close()
 
 
+class _Room:
+    """Counts down the bytes that values may still have: what generated columns compute is in no page of the file."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def within(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Yield rows; raises ``TooMuchError`` if all texts and bytes are larger than the file can have them."""
+        for row in rows:
+            self._left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            if self._left < 0:
+                raise TooMuchError("larger values than the file has room for")
+            yield row
+
+
 def _dump(
-    out: Canonical, path: str, connection: sqlite3.Connection, nested: Nested, files: Files | None = None
+    out: Canonical, path: str, connection: sqlite3.Connection, nested: Nested, files: Files | None, room: _Room
 ) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -108,7 +126,7 @@ def _dump(
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {sorted_checks(str(text))}")
         if kind == "table":
-            _rows(out, f"{path} {name}".strip(), connection, name, nested, files)
+            _rows(out, f"{path} {name}".strip(), connection, name, nested, files, room)
 
 
 def sorted_checks(text: str) -> str:
@@ -146,7 +164,13 @@ def _permission(action: int, first: str | None, *_: object) -> int:
 
 
 def _rows(
-    out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested, files: Files | None
+    out: Canonical,
+    path: str,
+    connection: sqlite3.Connection,
+    table: str,
+    nested: Nested,
+    files: Files | None,
+    room: _Room,
 ) -> None:
     quoted = table.replace('"', '""')
     columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
@@ -158,7 +182,7 @@ def _rows(
     timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
     if not {*names} >= _OF_CACHE:
         files = None
-    for at, *row in found:
+    for at, *row in room.within(found):
         if at != expected and number != "NULL":
             out.add(f"{path} row", str(at))
         expected = at + 1 if isinstance(at, int) else 1

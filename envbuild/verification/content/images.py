@@ -32,6 +32,8 @@ def read_png(out: Canonical, path: str, data: bytes) -> None:
         kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
         if len(body) != size or len(kind) != 4:
             raise UnreadableError("an image that ends too early")
+        if zlib.crc32(kind + body).to_bytes(4, "big") != data[place + 8 + size : place + 12 + size]:
+            raise UnreadableError("an image with a wrong sum, which others do not open")
         place += 12 + size
         if kind == b"IDAT":
             packed.append(body)

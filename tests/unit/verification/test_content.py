@@ -855,6 +855,7 @@ HOSTILE = {
     "a database of nothing": b"SQLite format 3\0" + b"\xff" * 2000,
     "a photograph that ends in a segment": as_jpeg(b"abc")[:21],
     "an image of nothing": b"\x89PNG\r\n\x1a\n" + b"\xff" * 100,
+    "an image that others do not open": as_png(b"\0abc").replace(b"IEND\xae", b"IEND\xaf"),
     "an array of joblib's that is larger than the file": JOBLIB.replace(b"K\x02\x85", b"K\xff\x85"),
     "an array of joblib's without a shape": JOBLIB.replace(b"shape", b"shapf"),
     "a zip of nothing": b"PK\x05\x06" + b"\xff" * 100,
@@ -896,6 +897,21 @@ def test_a_database_runs_nothing_of_its_own(tmp_path: Path) -> None:
         connection.execute("create table t (a integer, b blob generated always as (zeroblob(100000000)) virtual)")
         connection.execute("insert into t (a) values (1)")
     connection.close()
+    assert read(path.read_bytes(), MASKS) is None
+
+
+def test_generated_columns_are_no_larger_than_their_file(tmp_path: Path) -> None:
+    """What they compute is read as long as the file could have it."""
+    path = tmp_path / "a"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table t (a integer, b text generated always as (hex(zeroblob(a))) virtual)")
+        connection.execute("insert into t (a) values (1000)")
+    small = path.read_bytes()
+    with connection:
+        connection.executemany("insert into t (a) values (?)", [(1000,)] * 20)
+    connection.close()
+    assert read(small, MASKS) is not None
+    assert len(path.read_bytes()) == len(small)
     assert read(path.read_bytes(), MASKS) is None
 
 
