@@ -180,6 +180,7 @@ def only_imports_list(runs: Iterable[Record]) -> bool:
     return all(_of_imports(each) for run in runs for each in _listings(run))
 
 
+LISTED = "in the order of the file system"
 _KEYS = {"os.scandir": ", key=lambda entry: entry.name"}
 """What ``sorted`` needs besides: entries of folders have no order of their own."""
 
@@ -206,7 +207,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             area="sources",
             weight=PROVEN,
-            what=f"{call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
+            what=f"{call}() lists {listing.folder or 'a folder'} {LISTED}{by}, "
             f"and the result depends on it; {_proof(evidence.proven)}",
             where=place,
             attempt=f"sorted({call}(…){_KEYS.get(call, '')})",
