@@ -54,6 +54,8 @@ _FORKS = re.compile(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)"
 """Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
+_AS_THEY_ARE = frozenset(("list", "tuple", "iter"))
+"""Of these, what does nothing else: ``zip`` puts together what has the same place."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
 _FOR_READERS = frozenset(("__repr__", "__str__"))
@@ -349,7 +351,7 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
         sources: list[ast.expr] = []
         if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
             sources = [node.iter]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _IN_ORDER:
+        elif isinstance(node, ast.Call) and _is_by_name(node, _IN_ORDER) and id(node) not in unordered:
             sources = node.args
         for source in sources:
             if _is_set(source, named):
@@ -407,14 +409,23 @@ def _target(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
-def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
-    """Yield the loops of a comprehension whose order is lost again: a set, or the argument of such as ``sorted``."""
+def _is_by_name(call: ast.Call, names: Collection[str]) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in names
+
+
+def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
+    """Yield what goes through something whose order is lost again.
+
+    That are loops of a set comprehension, and what such as ``sorted`` is given: loops, and ``sorted(list(set(text)))``.
+    """
     if isinstance(node, ast.SetComp):
         yield from node.generators
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS:
+    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS):
         for given in node.args:
             if isinstance(given, ast.GeneratorExp | ast.ListComp):
                 yield from given.generators
+            elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
+                yield given
 
 
 def _is_set(node: ast.expr, named: Collection[str]) -> bool:

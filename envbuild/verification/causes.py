@@ -22,7 +22,7 @@ from envbuild.record.processes import ProcessRecord, SwitchRecord
 from envbuild.verification.evidence import UNWRITTEN, Evidence
 from envbuild.verification.foreign import of_foreign
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, STARTED, of_experiments, of_programs
+from envbuild.verification.proofs import BESIDE_PROVEN, LISTED, PROVEN, STARTED, of_experiments, of_programs
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -57,7 +57,9 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     shown = list(of_experiments(evidence, causes, named))
     said = {each.where for each in shown if " → " in each.where}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
-    causes = [*shown, *(_demoted(each, written) for each in causes if each.where not in said)]
+    listed = {each.where for each in shown if LISTED in each.what}
+    causes = [each for each in causes if each.where not in said and not _is_listing_of(each, listed)]
+    causes = [*shown, *(_demoted(each, written) for each in causes)]
     if evidence.proven:
         causes = [
             each
@@ -66,6 +68,11 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
             for each in causes
         ]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:
+    """Whether a cause says nothing but that lines list a folder, and each of them is named as proven."""
+    return cause.what.endswith(f"files {LISTED}") and {*cause.where.split(", ")} <= {*listed}
 
 
 def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:

@@ -180,14 +180,18 @@ def only_imports_list(runs: Iterable[Record]) -> bool:
     return all(_of_imports(each) for run in runs for each in _listings(run))
 
 
+LISTED = "in the order of the file system"
+_KEYS = {"os.scandir": ", key=lambda entry: entry.name"}
+"""What ``sorted`` needs besides: entries of folders have no order of their own."""
+
+
 def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     """Yield the lines that listed folders in a varied order, those that sort what they get left out."""
-    harmless = {
-        f"{path}:{call.line}"
-        for path, source in (evidence.sources or {}).items()
-        for call in calls(source)
-        if call.ordered
-    }
+    called = [
+        (f"{path}:{call.line}", call) for path, source in (evidence.sources or {}).items() for call in calls(source)
+    ]
+    harmless = {place for place, call in called if call.ordered}
+    scans = {place for place, call in called if call.name == "os.scandir"}
     said = set()
     found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
     own = [each for each in found if not _of_imports(each)]
@@ -198,13 +202,15 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
             continue
         said.add(place)
         by = f" (by {listing.module})" if "." in listing.module else ""
+        # Records say os.listdir of all that the program asks for itself.
+        call = "os.scandir" if listing.call == "os.listdir" and place in scans else listing.call
         yield Finding(
             area="sources",
             weight=PROVEN,
-            what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
+            what=f"{call}() lists {listing.folder or 'a folder'} {LISTED}{by}, "
             f"and the result depends on it; {_proof(evidence.proven)}",
             where=place,
-            attempt=f"sorted({listing.call}(…))",
+            attempt=f"sorted({call}(…){_KEYS.get(call, '')})",
         )
 
 

@@ -19,6 +19,11 @@ _KERNEL = "[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 """What a notebook's kernel prints if it is shut down before it waits again (ipykernel's kernelapp.py), in the middle of
 whatever line is there."""
 _TOKENS = lazy(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.escape(_KERNEL)}")
+_BAR_RATES = lazy(
+    r"(?<=\[)(?:\d+:)?\d{1,2}:\d\d(?:<(?:\?|(?:\d+:)?\d{1,2}:\d\d))?"
+    r", *(?:\?|\d[\d.]*(?:e[+-]?\d+)?) ?[^\W\d]*/[^\W\d]+(?=[],])"
+)
+"""What stands in the bracket of tqdm's bars up to what the program adds: elapsed, remaining, rate (tqdm/std.py)."""
 PARTIAL = lazy(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
@@ -83,7 +88,7 @@ class Screen:
         if self._return:
             row, covered = self._rows[self._at], self._covered[self._at]
             self._undo = row, covered
-            self._covered[self._at] = row + covered[len(row) :]
+            self._covered[self._at] = _without_rates(row) + covered[len(row) :]
             self._rows[self._at], self._return = "", False
         if self._undo is not None and BINARY.search(text) is not None:
             row, self._covered[self._at] = self._undo
@@ -113,6 +118,17 @@ def without_blanks(row: str) -> str:
     """Return a row without blanks at its end, which nobody sees."""
     text = row.rstrip()
     return row if text != row and BINARY.search(row) is not None else text
+
+
+def _without_rates(row: str) -> str:
+    """Return a row that is written over, with blanks in the place of what tqdm's bars measure.
+
+    Bars within bars share a row where a program draws them without places of their own. What the shorter one leaves of
+    the longer one may begin in the middle of a time, where nothing shows any more what its digits are.
+    """
+    if "[" not in row:
+        return row
+    return _BAR_RATES.sub(lambda found: " " * len(found[0]), row)
 
 
 def _shown(row: str, covered: str) -> str:

@@ -566,6 +566,26 @@ def test_what_a_shorter_line_leaves_of_the_one_below_counts(text: str, shown: st
     assert [row.text for row in rows(text.encode(), MASKS)] == [shown]
 
 
+def _nested(taken: str, rate: str, loss: str, seen: str = "") -> bytes:
+    """A bar that shares its row with a longer one, as ``tqdm`` within ``trange`` draws them."""
+    outer = f"Epoch (Loss={loss}):  50%|█████     | 1/2 [00:0{taken}<00:0{taken},  {rate}s/it{seen}]"
+    return f"\r{outer}\rBatches: 100%|██████████| 1/1 [00:0{taken}<00:00,  {rate}s/it]\n".encode()
+
+
+def test_what_is_left_of_a_longer_bar_is_measured_as_it_was_there() -> None:
+    """It may begin in the middle of a time, or of a rate."""
+    one, other = (digest(_nested(*each)).result() for each in (("2", "2.42", "0.31131"), ("5", "5.82", "0.31131")))
+    assert (one.lines, one.sha256) == (other.lines, other.sha256)
+    longer = [digest(_nested(taken, "2.42", "0.31131", ", lr=0.001")).result().sha256 for taken in "25"]
+    assert longer[0] == longer[1] != one.sha256
+
+
+def test_what_a_program_adds_to_a_longer_bar_counts_where_it_is_left() -> None:
+    """Only what the bar measures by itself is none of the result."""
+    one, other = (digest(_nested("2", "2.42", "0.31131", f", accuracy=0.{each}")).result() for each in ("912", "913"))
+    assert one.sha256 != other.sha256
+
+
 def test_a_kernel_that_is_shut_down_early_says_so_within_another_line() -> None:
     """Whether it does depends on the clock: it is left out and counted, and the bar is drawn on."""
     bar, end = "\r100%|█| 25/25 [01:24<00:00,  3.20s/cell]", "\r100%|█| 25/25 [01:27<00:00,  3.50s/cell]\n"

@@ -840,6 +840,25 @@ def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itsel
     assert [cause.where for cause in found if cause.weight >= PROVEN] == ["train.py:9"]
 
 
+def test_a_folder_that_is_scanned_is_said_to_be() -> None:
+    """Records have one name for both functions; the line has the right one, and entries have no order of their own."""
+    listings = [
+        {"file": "/workspace/train.py", "folder": "data", "module": "__main__", "call": "os.listdir", "line": line}
+        for line in (2, 3)
+    ]
+    runs = [record(identity, processes=(process(listings=listings),)) for identity in ("A" * 26, "B" * 26)]
+    sources = {
+        "train.py": "import os\nfor each in os.scandir('data'): f(each)\nfor each in os.listdir('data'): f(each)\n"
+    }
+    found = rank_causes(evidence(proven=("listings",), a=runs[0], b=runs[1], sources=sources))
+    proven = [cause for cause in found if cause.weight >= PROVEN]
+    assert [(cause.what.partition("(")[0], cause.where, cause.attempt) for cause in proven] == [
+        ("os.scandir", "train.py:2", "sorted(os.scandir(…), key=lambda entry: entry.name)"),
+        ("os.listdir", "train.py:3", "sorted(os.listdir(…))"),
+    ]
+    assert found == tuple(proven)  # the table of calls knows of both lines too, and has nothing to add
+
+
 def test_an_order_that_is_proven_has_the_lines_that_began_something() -> None:
     """Where the sources call nothing that is known."""
     places = ("/workspace/train.py:7", "/workspace/lib/a.py:3")
