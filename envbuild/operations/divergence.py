@@ -27,6 +27,7 @@ from envbuild.verification.judge import event_files, in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
+    from envbuild.verification.measuring import Measuring
     from envbuild.difference.finding import Finding
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
@@ -119,6 +120,15 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
         if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
     return found
+
+
+def measuring_of(project: Path, record: Record) -> Measuring:
+    """Return what a run can measure, as far as the sources of all that it read of its project show."""
+    from envbuild.verification.measuring import Measuring, measuring
+
+    paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
+    sources = _sources(project, record)
+    return measuring(sources) if record.script is not None and sources.keys() == paths else Measuring()
 
 
 def _read(project: Path, path: str) -> bytes | None:

@@ -26,7 +26,7 @@ from envbuild.difference.text import shown
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
-from envbuild.record.measurements import is_measured, name_leaves_doubt
+from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
 from envbuild.verification.doubtful import (
@@ -37,6 +37,7 @@ from envbuild.verification.doubtful import (
     is_alone,
     is_exact,
     is_named,
+    last_key,
     leaves_doubt,
     memory_leaves_doubt,
     memory_may_be_simulated,
@@ -44,11 +45,13 @@ from envbuild.verification.doubtful import (
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference, excerpts
+from envbuild.verification.measuring import Measuring
 from envbuild.verification.printed import PROFILE, rows
 from envbuild.verification.tokens import number_of
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
+    from envbuild.verification.content import Content
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
     from envbuild.record.printed import Stream
@@ -78,6 +81,9 @@ _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
 _METRICS = "metrics"
+
+_ALL = Measuring()
+"""What a program can measure of which nothing is known."""
 
 Place = tuple[str, str]
 """A stream or file, and the line and number or the name in it."""
@@ -119,9 +125,13 @@ class Decided:
 
 @dataclass(kw_only=True)
 class _Left:
-    """What runs left out, by place, a value for each run that was looked at."""
+    """What runs left out, by place, a value for each run that was looked at.
+
+    Where nothing in the program can measure a time, or memory, no name shows that a number is one.
+    """
 
     session: Session
+    measuring: Measuring = _ALL
     streams: list[dict[str, list[Row]]] = field(default_factory=list)
     runs: list[Ran] = field(default_factory=list)
 
@@ -152,7 +162,8 @@ class _Left:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
-            yield from (((path, name), known[name]) for name in content.short if name in known)
+            names = content.short if self.measuring.time else {*content.short, *_plain_times(content)}
+            yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
             for row in lines:
@@ -171,27 +182,33 @@ class _Left:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named, cheap=True):
+                    computed = not self.measuring.time and number.is_plain
+                    alone = row.masked.guessed or is_alone(row.text)
+                    if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
+            if not self.measuring.time:
+                yield from ((path, name) for name in (*_plain_times(content), *_columns(content)))
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield the metrics with one value that are left out by names that results have too."""
         for name, points in self.runs[at].record.metrics.items():
-            if len(points) == 1 and name_leaves_doubt(name) and is_measured(name, [points[0][1]]):
+            doubtful = name_leaves_doubt(name) or (not self.measuring.time and kind_of(name) in ("time", "rate"))
+            if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
                 yield (_METRICS, name), str(points[0][1])
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
         for stream, lines in self.streams[at].items():
             for row in lines:
-                if "memory" in row.masked.kinds and memory_leaves_doubt(row.text):
+                if "memory" in row.masked.kinds and (not self.measuring.memory or memory_leaves_doubt(row.text)):
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
-            yield from (((path, name), content.left_out[name]) for name in content.memory if name in content.left_out)
+            names = content.memory if self.measuring.memory else {*content.memory, *_of_memory(content)}
+            yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
@@ -216,6 +233,22 @@ class _Left:
             return
         for number in exact_numbers(row.text, masks_of(self.runs[at].record)):
             yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
+
+
+def _plain_times(content: Content) -> Iterator[str]:
+    """Yield the names of single numbers that were left out as times or rates."""
+    yield from (name for name in content.numbers if kind_of(last_key(name)) in ("time", "rate"))
+
+
+def _columns(content: Content) -> Iterator[str]:
+    """Yield the names of several exact numbers that were left out together, as those of a column are."""
+    yield from (
+        name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
+    )
+
+
+def _of_memory(content: Content) -> Iterator[str]:
+    yield from (name for name in content.left_out if kind_of(last_key(name)) == "memory")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,17 +320,20 @@ class InDoubt:
         )
 
 
-def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> InDoubt | None:
+def find_doubts(
+    session: Session, verdict: Verdict, *, strict: bool = False, measuring: Measuring = _ALL
+) -> InDoubt | None:
     """Return the numbers that were left out as times or rates and differ; None if there are none.
 
     Args:
         session: runs that are equal but for what was left out.
         verdict: on these.
         strict: all of them, not those alone whose names leave a doubt.
+        measuring: what the program can measure; where it can measure no time, all names leave one.
     """
     if not verdict.same_content and not any(channel.masked for channel in verdict.channels):
         return None
-    left = _of_runs(session, verdict)
+    left = _of_runs(session, verdict, measuring)
     known = [left.values(at) for at in range(len(left.runs))]
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
@@ -578,9 +614,9 @@ def _varied(doubts: InDoubt, plain: _Left, places: Set[Place]) -> frozenset[str]
     return frozenset(found)
 
 
-def _of_runs(session: Session, verdict: Verdict) -> _Left:
+def _of_runs(session: Session, verdict: Verdict, measuring: Measuring) -> _Left:
     """Return what the runs that were compared left out, as far as what they printed was kept."""
-    left, project = _Left(session=session), session.plan.request.project
+    left, project = _Left(session=session, measuring=measuring), session.plan.request.project
     for run in session.runs:
         texts: dict[str, bytes] = {}
         for stream in STREAMS:

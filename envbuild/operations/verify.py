@@ -178,9 +178,12 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
         if verdict.outcome == "identical":
+            from envbuild.operations.divergence import measuring_of
             from envbuild.operations.doubtful import Decided, decide, find_doubts
 
-            doubts, decided = find_doubts(session, verdict, strict=options.strict), Decided()
+            able = measuring_of(request.project, session.runs[0].record)
+            doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
+            decided = Decided()
             if doubts is not None and _diagnosed(session, options):
                 decided = decide(doubts, session, engine, events)
                 if decided.refuted is not None:
