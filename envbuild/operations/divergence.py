@@ -27,7 +27,6 @@ from envbuild.verification.judge import event_files, in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
-    from envbuild.verification.measuring import Measuring
     from envbuild.difference.finding import Finding
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.measuring import Measuring
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""

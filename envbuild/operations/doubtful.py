@@ -51,13 +51,13 @@ from envbuild.verification.tokens import number_of
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
-    from envbuild.verification.content import Content
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
     from envbuild.record.printed import Stream
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting, When
+    from envbuild.verification.content import Content
     from envbuild.verification.doubtful import Number
     from envbuild.verification.judge import Ran, Verdict
     from envbuild.verification.printed import Row

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.lines import TextDifference
+    from envbuild.verification.measuring import Measuring
     from envbuild.verification.nodes import NodeTable
 
 _TRACE_KEPT = 1 << 20
@@ -190,6 +191,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
                     return _no_measurements(session, verdict, decided.refuted)
             undecided = _undecided(session, verdict, options, doubts, decided)
             undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
+            undecided = (*undecided, *_uuids(session, engine, events, able, again=_diagnosed(session, options)))
             if verdict.renamed:
                 undecided = (*undecided, *_files_named(session, options))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
@@ -327,6 +329,15 @@ def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Even
     from envbuild.operations.undrawn_names import undrawn_names
 
     return undrawn_names(session, engine, events, again=again)
+
+
+def _uuids(session: Session, engine: RunEngine, events: Events, able: Measuring, *, again: bool) -> tuple[str, ...]:
+    """Quote UUIDs that differ and that a generator may have made."""
+    if able.names and not able.makes_names:
+        return ()
+    from envbuild.operations.undrawn_names import undrawn_uuids
+
+    return undrawn_uuids(session, engine, events, able=able, again=again)
 
 
 def _undecided(

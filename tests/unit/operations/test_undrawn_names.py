@@ -17,7 +17,7 @@ from envbuild.operations.doubtful import (
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages
+from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages, uuids_not_drawn
 from envbuild.record.model import ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
@@ -58,6 +58,22 @@ def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str,
     found = phrases_of_pages(own, names, (DRAW,))
     why = "no experiment showed that a run draws them"
     assert [*found] == [f"names in plot.html: 250b64b9a57a47e1ac5b89540eec00d6: {why}"] * quoted
+
+
+@pytest.mark.parametrize(
+    ("theirs", "quoted"),
+    [
+        (["9f86d081-884c-4d65-9a2f-eaa0c55ad015"], False),
+        (["9F86D081-884C-4D65-9A2F-EAA0C55AD015"], False),
+        (["1f3870be-274f-4c49-b3e3-1a0c6728957f"], True),  # a generator made it
+        ([], True),
+        (["9f86d081-884c-4d65-9a2f-eaa0c55ad015", "1f3870be-274f-4c49-b3e3-1a0c6728957f"], True),
+    ],
+)
+def test_a_uuid_that_no_run_drew_is_quoted(theirs: list[str], *, quoted: bool) -> None:
+    """One that a generator made of its numbers is a result."""
+    mine = {"standard output": ["250b64b9-a57a-47e1-ac5b-89540eec00d6"]}
+    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == ({"standard output"} if quoted else set())
 
 
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:

@@ -24,7 +24,8 @@ from envbuild.verification.measuring import Measuring, measuring
 def test_what_asks_no_clock_measures_no_time(source: str) -> None:
     """A number that looks like a time was computed there."""
     found = measuring({"main.py": source, "helpers.py": "x = 1"})
-    assert not found.time and not found.memory
+    assert not found.time
+    assert not found.memory
 
 
 @pytest.mark.parametrize(
