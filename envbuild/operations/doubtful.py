@@ -263,6 +263,8 @@ class InDoubt:
         short: places of such numbers that have few digits, so that experiments show less.
         memory: places of what was left out as memory; no experiments are made of them.
         orders: streams of several processes whose lines came in another order in each run.
+        few: those whose lines came in another order in some runs: luck has few orders to choose from, so that none of
+            them is shown to be a result.
     """
 
     left: _Left
@@ -272,6 +274,7 @@ class InDoubt:
     short: Sequence[Place] = ()
     memory: Sequence[Place] = ()
     orders: Sequence[Stream] = ()
+    few: Sequence[Stream] = ()
 
     def phrases(self, decided: Decided) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
@@ -281,7 +284,7 @@ class InDoubt:
         Args:
             decided: what experiments showed.
         """
-        for stream in self.orders:
+        for stream in (*self.orders, *self.few):
             if stream in decided.by_luck:
                 continue
             moved, where = _first_moved(self.left, stream), ""
@@ -351,11 +354,12 @@ def find_doubts(
     changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
     memory = [{**few, **sure} for few, sure in zip(used, memory, strict=True)]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
-    if not places and not short and not changing and not orders:
+    few = [stream for stream in STREAMS if stream not in orders and _in_other_order(left.runs, stream, few=True)]
+    if not places and not short and not changing and not orders and not few:
         return None
     every = [{**of_memory, **few, **exact} for of_memory, few, exact in zip(memory, printed, known, strict=True)]
     return InDoubt(
-        left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing, orders=orders
+        left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing, orders=orders, few=few
     )
 
 
@@ -369,7 +373,7 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         events: receives ``MoreRuns``.
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders):
+    if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders or doubts.few):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     by_luck: frozenset[Stream] = frozenset()
@@ -378,6 +382,8 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         if refuted is not None:
             return Decided(refuted=refuted)
         by_luck = _raced(laboratory, by_luck)
+    if doubts.few:
+        by_luck |= _raced(laboratory, frozenset(doubts.few), pairs=_PAIRS)
     if not doubts.places and not doubts.short:
         return Decided(by_luck=by_luck)
     # What is behind so many stays undecided, and is quoted.
@@ -390,13 +396,16 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
     return Decided(refuted=refuted, measured=measured, by_luck=by_luck)
 
 
-def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
-    """Whether each run has the same lines of a stream in an order of its own: luck has few to choose from otherwise."""
+def _in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -> bool:
+    """Whether each run has the same lines of a stream in an order of its own: luck has few to choose from otherwise.
+
+    ``few``: some runs have the same order.
+    """
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
-    several = several_processes(*(run.record for run in runs))
-    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed}) == len(
-        runs
-    )
+    if not several_processes(*(run.record for run in runs)) or len({each.unordered for each in printed}) > 1:
+        return False
+    orders = len({each.sha256 for each in printed})
+    return orders > 1 and (few or orders == len(runs))
 
 
 def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None, frozenset[Stream]]:
@@ -427,12 +436,21 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None
     return None, by_luck
 
 
-def _raced(laboratory: Laboratory, streams: frozenset[Stream]) -> frozenset[Stream]:
-    """Return those that have several orders with all fixed that a generator may be seeded with."""
+def _raced(laboratory: Laboratory, streams: frozenset[Stream], pairs: int = 1) -> frozenset[Stream]:
+    """Return those that have several orders with all fixed that a generator may be seeded with.
+
+    Args:
+        laboratory: makes the runs.
+        streams: those to look at.
+        pairs: how many pairs of runs are made at most.
+    """
     left = _Left(session=laboratory.session)
-    if not streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, 0):
-        return frozenset()
-    return frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    found: frozenset[Stream] = frozenset()
+    for number in range(pairs):
+        if found == streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, number):
+            break
+        found = frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    return found
 
 
 def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
@@ -447,10 +465,12 @@ def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
 
 
 def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
-    """Return the first line of a stream that is another one in the second run."""
+    """Return the first line of a stream that is another one in the first run that has another order."""
     project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    first, *others = left.runs
+    other = next((run for run in others if not in_one_order((first, run), stream)), others[0])
     before, after = (
-        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in left.runs[:2]
+        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in (first, other)
     )
     return next(
         (

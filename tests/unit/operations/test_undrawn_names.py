@@ -101,13 +101,39 @@ def in_rows(*streams: tuple[str, ...]) -> Any:
     return SimpleNamespace(streams=[{"stdout": each} for each in rows])
 
 
-@pytest.mark.parametrize(("orders", "asked"), [("aab", False), ("abc", True), ("aaa", False)])
-def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
-    orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool
+@pytest.mark.parametrize(("orders", "asked", "few"), [("aab", False, True), ("abc", True, True), ("aaa", False, False)])
+def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
+    orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool, few: bool
 ) -> None:
     """Two processes that race have two orders, and luck chooses among few."""
     monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: True)
     assert _in_other_order(runs(orders), "stdout") is asked
+    assert _in_other_order(runs(orders), "stdout", few=True) is few
+
+
+@pytest.mark.parametrize(
+    ("pairs", "quoted"),
+    [(("other",), False), (("same", "other"), False), (("same", "same"), True), (("failed",), True)],
+)
+def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
+    pairs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, quoted: bool
+) -> None:
+    """A ranking of two lines is the same in every second pair of runs; it is quoted unless it is shown to be luck."""
+    left_over = [*pairs]
+
+    def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+        pair = left_over.pop(0)
+        left.runs.extend(runs(ORDERS.get(pair, "")))
+        return pair != "failed"
+
+    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
+    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: None)
+    left = cast(Any, SimpleNamespace(runs=runs("aab")))
+    doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), few=["stdout"])
+    by_luck = _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"]), pairs=2)
+    assert not left_over
+    quotes = [*doubts.phrases(Decided(by_luck=by_luck))]
+    assert quotes == ["the order of lines of standard output"] * quoted
 
 
 @pytest.mark.parametrize(
