@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from envbuild.difference.text import shown
@@ -29,6 +30,8 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
+from envbuild.verification.content.snakemake import is_log as is_log_of_jobs
+from envbuild.verification.content.snakemake import without_order
 from envbuild.verification.doubtful import (
     MEASURED,
     are_far_apart,
@@ -354,7 +357,9 @@ def find_doubts(
     changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
     memory = [{**few, **sure} for few, sure in zip(used, memory, strict=True)]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
+    orders = [stream for stream in orders if not _is_order_of_jobs(left, stream)]
     few = [stream for stream in STREAMS if stream not in orders and _in_other_order(left.runs, stream, few=True)]
+    few = [stream for stream in few if not _is_order_of_jobs(left, stream)]
     if not places and not short and not changing and not orders and not few:
         return None
     every = [{**of_memory, **few, **exact} for of_memory, few, exact in zip(memory, printed, known, strict=True)]
@@ -406,6 +411,23 @@ def _in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -
         return False
     orders = len({each.sha256 for each in printed})
     return orders > 1 and (few or orders == len(runs))
+
+
+def _is_order_of_jobs(left: _Left, stream: Stream) -> bool:
+    """Whether nothing but lines of Snakemake's jobs came in another order, in runs that left its log.
+
+    Which of the jobs that are ready begins first is drawn (snakemake/scheduling), and which ends first is luck.
+    """
+    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    found = []
+    for run in left.runs:
+        text = kept(project, run.record.id, stream) or b""
+        logs = any(is_log_of_jobs(PurePosixPath(output.path)) for output in run.record.outputs)
+        if not logs or len(text) >= KEPT_TEXT:
+            return False
+        blocks = without_order(rows(text, masks_of(run.record, ignored)))
+        found.append([(row.masked.text, row.blanks) for block in blocks for row in block])
+    return all(each == found[0] for each in found)
 
 
 def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None, frozenset[Stream]]:

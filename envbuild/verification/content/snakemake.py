@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.printed import Row, rows
@@ -37,9 +37,21 @@ def is_hash_of_job(key: str, siblings: Iterable[str]) -> bool:
     return key == _HASH and {*siblings} >= _OF_METADATA
 
 
-def is_log(path: Path) -> bool:
+def is_log(path: PurePath) -> bool:
     """Whether a file is a log of Snakemake's own, by its name and place."""
     return path.name.endswith(_END) and path.parent.name == _LOGS and path.parent.parent.name == _FOLDER
+
+
+def without_order(lines: Iterable[Row]) -> list[list[Row]]:
+    """Return lines of Snakemake's in blocks: those of jobs at the end, in order of the alphabet."""
+    blocks: list[list[Row]] = []
+    for row in lines:
+        if not blocks or not row.text[:1].isspace():
+            blocks.append([])
+        blocks[-1].append(row)
+    of_jobs = [block for block in blocks if _OF_JOBS.match(block[0].text) is not None]
+    of_jobs.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
+    return [*(block for block in blocks if _OF_JOBS.match(block[0].text) is None), *of_jobs]
 
 
 def read_log(out: Canonical, data: bytes) -> None:
@@ -53,15 +65,7 @@ def read_log(out: Canonical, data: bytes) -> None:
     except UnicodeDecodeError:
         raise UnreadableError("no text") from None
     out.unordered = True
-    blocks: list[list[Row]] = []
-    for row in rows(data, out.masks):
-        if not blocks or not row.text[:1].isspace():
-            blocks.append([])
-        blocks[-1].append(row)
-    ordered = [block for block in blocks if _OF_JOBS.match(block[0].text) is None]
-    of_jobs = [block for block in blocks if _OF_JOBS.match(block[0].text) is not None]
-    of_jobs.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
-    for number, row in enumerate((row for block in (*ordered, *of_jobs) for row in block), 1):
+    for number, row in enumerate((row for block in without_order(rows(data, out.masks)) for row in block), 1):
         where = f"line {number}, those of jobs at the end in order of the alphabet"
         out.add(where, row.masked.text)
         if row.masked.kinds:

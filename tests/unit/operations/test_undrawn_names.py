@@ -13,12 +13,13 @@ from envbuild.operations.doubtful import (
     _by_entropy,
     _drop_moved,
     _in_other_order,
+    _is_order_of_jobs,
     _only_moved,
     _raced,
     _same_elsewhere,
 )
 from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages, uuids_not_drawn
-from envbuild.record.model import ProcessRecord
+from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.judge import Ran
@@ -242,3 +243,30 @@ def test_a_line_that_is_measured_is_no_difference_elsewhere(lines: tuple[str, ..
     """Of the runs that were compared such a line is another one in each."""
     before = in_rows(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
     assert _same_elsewhere(in_rows(lines), before, "stdout") is same
+
+
+JOBS = ("rule a:", "    output: x", "rule b:", "    output: y", "score 1", "score 2")
+
+
+@pytest.mark.parametrize(
+    ("order", "left_log", "of_jobs"),
+    [
+        ((2, 3, 0, 1, 4, 5), True, True),
+        ((2, 3, 0, 1, 4, 5), False, False),  # lines of that form that a program prints
+        ((0, 1, 2, 3, 5, 4), True, False),
+        ((2, 1, 0, 3, 4, 5), True, False),  # each with the output of the other
+    ],
+)
+def test_the_order_of_jobs_of_snakemake_is_no_result(
+    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, *, left_log: bool, of_jobs: bool
+) -> None:
+    """Which of those that are ready begins first is drawn; all other lines keep their order."""
+    texts = {"1": JOBS, "2": tuple(JOBS[at] for at in order)}
+    monkeypatch.setattr(
+        "envbuild.operations.doubtful.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
+    )
+    log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
+    made = [Ran(record=record(id=each, outputs=(log,) if left_log else ())) for each in texts]
+    plan = SimpleNamespace(request=SimpleNamespace(project=None))
+    left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
+    assert _is_order_of_jobs(left, "stderr") is of_jobs
