@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.masks import Masks
+    from envbuild.verification.measuring import Measuring
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
@@ -122,6 +123,15 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
         if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
     return found
+
+
+def measuring_of(project: Path, record: Record) -> Measuring:
+    """Return what a run can measure, as far as the sources of all that it read of its project show."""
+    from envbuild.verification.measuring import Measuring, measuring
+
+    paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
+    sources = _sources(project, record)
+    return measuring(sources) if record.script is not None and sources.keys() == paths else Measuring()
 
 
 def _read(project: Path, path: str) -> bytes | None:

@@ -20,15 +20,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from envbuild.difference.text import shown
 from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
-from envbuild.record.measurements import is_measured, name_leaves_doubt
+from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
+from envbuild.verification.content.snakemake import is_log as is_log_of_jobs
+from envbuild.verification.content.snakemake import without_order
 from envbuild.verification.doubtful import (
     MEASURED,
     are_far_apart,
@@ -37,6 +40,7 @@ from envbuild.verification.doubtful import (
     is_alone,
     is_exact,
     is_named,
+    last_key,
     leaves_doubt,
     memory_leaves_doubt,
     memory_may_be_simulated,
@@ -45,6 +49,7 @@ from envbuild.verification.files import masks_of
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference, excerpts
 from envbuild.verification.masks import PROFILE
+from envbuild.verification.measuring import Measuring
 from envbuild.verification.printed import rows
 from envbuild.verification.tokens import number_of
 
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting, When
+    from envbuild.verification.content import Content
     from envbuild.verification.doubtful import Number
     from envbuild.verification.printed import Row
     from envbuild.verification.ran import Ran
@@ -80,6 +86,9 @@ _QUOTED = 3
 """Lines of a stream that are quoted where nothing was decided."""
 _NAMES: dict[str, str] = dict(STREAMS.items())
 _METRICS = "metrics"
+
+_ALL = Measuring()
+"""What a program can measure of which nothing is known."""
 
 Place = tuple[str, str]
 """A stream or file, and the line and number or the name in it."""
@@ -121,9 +130,13 @@ class Decided:
 
 @dataclass(kw_only=True)
 class _Left:
-    """What runs left out, by place, a value for each run that was looked at."""
+    """What runs left out, by place, a value for each run that was looked at.
+
+    Where nothing in the program can measure a time, or memory, no name shows that a number is one.
+    """
 
     session: Session
+    measuring: Measuring = _ALL
     streams: list[dict[str, list[Row]]] = field(default_factory=list)
     runs: list[Ran] = field(default_factory=list)
 
@@ -154,7 +167,8 @@ class _Left:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
-            yield from (((path, name), known[name]) for name in content.short if name in known)
+            names = content.short if self.measuring.time else {*content.short, *_plain_times(content)}
+            yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
             for row in lines:
@@ -173,27 +187,33 @@ class _Left:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    if row.masked.guessed or is_alone(row.text) or leaves_doubt(number, named=named, cheap=True):
+                    computed = not self.measuring.time and number.is_plain
+                    alone = row.masked.guessed or is_alone(row.text)
+                    if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
+            if not self.measuring.time:
+                yield from ((path, name) for name in (*_plain_times(content), *_columns(content)))
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield the metrics with one value that are left out by names that results have too."""
         for name, points in self.runs[at].record.metrics.items():
-            if len(points) == 1 and name_leaves_doubt(name) and is_measured(name, [points[0][1]]):
+            doubtful = name_leaves_doubt(name) or (not self.measuring.time and kind_of(name) in ("time", "rate"))
+            if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
                 yield (_METRICS, name), str(points[0][1])
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
         for stream, lines in self.streams[at].items():
             for row in lines:
-                if "memory" in row.masked.kinds and memory_leaves_doubt(row.text):
+                if "memory" in row.masked.kinds and (not self.measuring.memory or memory_leaves_doubt(row.text)):
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
-            yield from (((path, name), content.left_out[name]) for name in content.memory if name in content.left_out)
+            names = content.memory if self.measuring.memory else {*content.memory, *_of_memory(content)}
+            yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
@@ -220,6 +240,22 @@ class _Left:
             yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
 
 
+def _plain_times(content: Content) -> Iterator[str]:
+    """Yield the names of single numbers that were left out as times or rates."""
+    yield from (name for name in content.numbers if kind_of(last_key(name)) in ("time", "rate"))
+
+
+def _columns(content: Content) -> Iterator[str]:
+    """Yield the names of several exact numbers that were left out together, as those of a column are."""
+    yield from (
+        name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
+    )
+
+
+def _of_memory(content: Content) -> Iterator[str]:
+    yield from (name for name in content.left_out if kind_of(last_key(name)) == "memory")
+
+
 @dataclass(frozen=True, kw_only=True)
 class InDoubt:
     """What differs between runs that are equal but for what was left out.
@@ -232,6 +268,8 @@ class InDoubt:
         short: places of such numbers that have few digits, so that experiments show less.
         memory: places of what was left out as memory; no experiments are made of them.
         orders: streams of several processes whose lines came in another order in each run.
+        few: those whose lines came in another order in some runs: luck has few orders to choose from, so that none of
+            them is shown to be a result.
     """
 
     left: _Left
@@ -241,6 +279,7 @@ class InDoubt:
     short: Sequence[Place] = ()
     memory: Sequence[Place] = ()
     orders: Sequence[Stream] = ()
+    few: Sequence[Stream] = ()
 
     def phrases(self, decided: Decided) -> Iterator[str]:
         """Yield what may be results: the first such lines of each stream with both values, and names in files.
@@ -250,7 +289,7 @@ class InDoubt:
         Args:
             decided: what experiments showed.
         """
-        for stream in self.orders:
+        for stream in (*self.orders, *self.few):
             if stream in decided.by_luck:
                 continue
             moved, where = _first_moved(self.left, stream), ""
@@ -289,17 +328,20 @@ class InDoubt:
         )
 
 
-def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> InDoubt | None:
+def find_doubts(
+    session: Session, verdict: Verdict, *, strict: bool = False, measuring: Measuring = _ALL
+) -> InDoubt | None:
     """Return the numbers that were left out as times or rates and differ; None if there are none.
 
     Args:
         session: runs that are equal but for what was left out.
         verdict: on these.
         strict: all of them, not those alone whose names leave a doubt.
+        measuring: what the program can measure; where it can measure no time, all names leave one.
     """
     if not verdict.same_content and not any(channel.masked for channel in verdict.channels):
         return None
-    left = _of_runs(session, verdict)
+    left = _of_runs(session, verdict, measuring)
     known = [left.values(at) for at in range(len(left.runs))]
     doubtful = frozenset(left.doubted(0))
     wanted = known[0].keys() if strict else doubtful
@@ -317,11 +359,14 @@ def find_doubts(session: Session, verdict: Verdict, *, strict: bool = False) -> 
     changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
     memory = [{**few, **sure} for few, sure in zip(used, memory, strict=True)]
     orders = [stream for stream in STREAMS if _in_other_order(left.runs, stream)]
-    if not places and not short and not changing and not orders:
+    orders = [stream for stream in orders if not _is_order_of_jobs(left, stream)]
+    few = [stream for stream in STREAMS if stream not in orders and _in_other_order(left.runs, stream, few=True)]
+    few = [stream for stream in few if not _is_order_of_jobs(left, stream)]
+    if not places and not short and not changing and not orders and not few:
         return None
     every = [{**of_memory, **few, **exact} for of_memory, few, exact in zip(memory, printed, known, strict=True)]
     return InDoubt(
-        left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing, orders=orders
+        left=left, known=every, places=places, doubtful=doubtful, short=short, memory=changing, orders=orders, few=few
     )
 
 
@@ -335,7 +380,7 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         events: receives ``MoreRuns``.
     """
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders):
+    if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders or doubts.few):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     by_luck: frozenset[Stream] = frozenset()
@@ -344,6 +389,8 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
         if refuted is not None:
             return Decided(refuted=refuted)
         by_luck = _raced(laboratory, by_luck)
+    if doubts.few:
+        by_luck |= _raced(laboratory, frozenset(doubts.few), pairs=_PAIRS)
     if not doubts.places and not doubts.short:
         return Decided(by_luck=by_luck)
     # What is behind so many stays undecided, and is quoted.
@@ -356,13 +403,33 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
     return Decided(refuted=refuted, measured=measured, by_luck=by_luck)
 
 
-def _in_other_order(runs: Sequence[Ran], stream: Stream) -> bool:
-    """Whether each run has the same lines of a stream in an order of its own: luck has few to choose from otherwise."""
+def _in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -> bool:
+    """Whether each run has the same lines of a stream in an order of its own: luck has few to choose from otherwise.
+
+    ``few``: some runs have the same order.
+    """
     printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
-    several = several_processes(*(run.record for run in runs))
-    return several and len({each.unordered for each in printed}) == 1 < len({each.sha256 for each in printed}) == len(
-        runs
-    )
+    if not several_processes(*(run.record for run in runs)) or len({each.unordered for each in printed}) > 1:
+        return False
+    orders = len({each.sha256 for each in printed})
+    return orders > 1 and (few or orders == len(runs))
+
+
+def _is_order_of_jobs(left: _Left, stream: Stream) -> bool:
+    """Whether nothing but lines of Snakemake's jobs came in another order, in runs that left its log.
+
+    Which of the jobs that are ready begins first is drawn (snakemake/scheduling), and which ends first is luck.
+    """
+    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    found = []
+    for run in left.runs:
+        text = kept(project, run.record.id, stream) or b""
+        logs = any(is_log_of_jobs(PurePosixPath(output.path)) for output in run.record.outputs)
+        if not logs or len(text) >= KEPT_TEXT:
+            return False
+        blocks = without_order(rows(text, masks_of(run.record, ignored)))
+        found.append([(row.masked.text, row.blanks) for block in blocks for row in block])
+    return all(each == found[0] for each in found)
 
 
 def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None, frozenset[Stream]]:
@@ -393,12 +460,21 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None
     return None, by_luck
 
 
-def _raced(laboratory: Laboratory, streams: frozenset[Stream]) -> frozenset[Stream]:
-    """Return those that have several orders with all fixed that a generator may be seeded with."""
+def _raced(laboratory: Laboratory, streams: frozenset[Stream], pairs: int = 1) -> frozenset[Stream]:
+    """Return those that have several orders with all fixed that a generator may be seeded with.
+
+    Args:
+        laboratory: makes the runs.
+        streams: those to look at.
+        pairs: how many pairs of runs are made at most.
+    """
     left = _Left(session=laboratory.session)
-    if not streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, 0):
-        return frozenset()
-    return frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    found: frozenset[Stream] = frozenset()
+    for number in range(pairs):
+        if found == streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, number):
+            break
+        found = frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    return found
 
 
 def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
@@ -413,10 +489,12 @@ def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
 
 
 def _first_moved(left: _Left, stream: Stream) -> TextDifference | None:
-    """Return the first line of a stream that is another one in the second run."""
+    """Return the first line of a stream that is another one in the first run that has another order."""
     project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    first, *others = left.runs
+    other = next((run for run in others if not in_one_order((first, run), stream)), others[0])
     before, after = (
-        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in left.runs[:2]
+        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in (first, other)
     )
     return next(
         (
@@ -580,9 +658,9 @@ def _varied(doubts: InDoubt, plain: _Left, places: Set[Place]) -> frozenset[str]
     return frozenset(found)
 
 
-def _of_runs(session: Session, verdict: Verdict) -> _Left:
+def _of_runs(session: Session, verdict: Verdict, measuring: Measuring) -> _Left:
     """Return what the runs that were compared left out, as far as what they printed was kept."""
-    left, project = _Left(session=session), session.plan.request.project
+    left, project = _Left(session=session, measuring=measuring), session.plan.request.project
     for run in session.runs:
         texts: dict[str, bytes] = {}
         for stream in STREAMS:

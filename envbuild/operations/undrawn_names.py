@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.record.printed import STREAMS, kept
+from envbuild.record.shared_names import shortened
 from envbuild.verification.clockwork import settings
 from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
+from envbuild.verification.judge import names_of
 from envbuild.verification.tokens import unknown_digits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from envbuild.operations.events import Events
     from envbuild.operations.verify_session import Session
+    from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting
+    from envbuild.verification.measuring import Measuring
     from envbuild.verification.ran import Ran
 
 _GRACE = 30
@@ -32,6 +41,12 @@ _GRACE = 30
 _BARE = re.compile(r"[0-9a-f]{8,40}")
 _MOST = 20
 """Names that are quoted."""
+_TEXT, _FILES = 1 << 20, 1000
+"""Bytes of a file in which UUIDs are looked for, and how many files."""
+_UUID = re.compile(
+    rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
+)
+"""Of the versions that are drawn, or made of the time; the others are digests, which count."""
 
 
 def undrawn_names(session: Session, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:
@@ -67,6 +82,86 @@ def _with_known_entropy(session: Session, engine: RunEngine, events: Events) -> 
 
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     return seen[0] if seen and seen[0].ended_well else None
+
+
+def undrawn_uuids(
+    session: Session, engine: RunEngine, events: Events, *, able: Measuring, again: bool
+) -> tuple[str, ...]:
+    """Return a phrase for each stream or file with a UUID that differs between runs and that no run drew.
+
+    ``uuid.UUID(int=rng.getrandbits(128), version=4)`` gives one that a generator decides: a result. They are looked for
+    where the sources make UUIDs of numbers, or where they draw none.
+
+    Args:
+        session: runs that are equal but for such names.
+        engine: runs the container.
+        events: receives ``MoreRuns``.
+        able: whether the program can draw names.
+        again: a further run may be made; else they are quoted.
+    """
+    if able.names and not able.makes_names:
+        return ()
+    known = {name for run in session.runs[1:] for name in names_of(run)}
+    mine = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if not mine or not able.names or not again or longest > LONGEST:
+        return tuple(_quoted_uuids(mine, mine))
+    seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
+
+    def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
+        if ran.ended_well:
+            seen.append((_uuids_of(session, ran.record, found, known), drawn_by(ran)))
+
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    clock, *_ = settings(int(time.time()), all_known=True)
+    laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
+    if not seen:
+        return tuple(_quoted_uuids(mine, mine))
+    theirs, drawn = seen[0]
+    return tuple(_quoted_uuids(mine, uuids_not_drawn(mine, theirs, drawn)))
+
+
+def uuids_not_drawn(
+    mine: Mapping[str, Sequence[str]], theirs: Mapping[str, Sequence[str]], drawn: Sequence[str]
+) -> set[str]:
+    """Return the streams and files with UUIDs that a run with known entropy did not show to be drawn.
+
+    Args:
+        mine: UUIDs of a run as it is, by stream or file.
+        theirs: those of the run with known entropy.
+        drawn: what that gave, in hexadecimal digits.
+    """
+    return {
+        place
+        for place, names in mine.items()
+        if len(theirs.get(place, ())) != len(names)
+        or any(unknown_digits(name.replace("-", "").lower(), drawn) for name in theirs[place])
+    }
+
+
+def _quoted_uuids(mine: Mapping[str, Sequence[str]], places: Collection[str]) -> Iterator[str]:
+    for place, names in islice(((place, names) for place, names in mine.items() if place in places), _MOST):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"names in {place}: {names[0]}{more}: nothing shows that a run draws them, a generator may have made them"
+
+
+def _uuids_of(session: Session, record: Record, found: Repeated, known: Collection[str]) -> dict[str, list[str]]:
+    """Return the UUIDs that a run has alone, by stream or file, each once; large files are left out."""
+    texts: dict[str, bytes] = {}
+    paths = {"standard output": found.output.stdout, "standard error": found.output.stderr}
+    for stream, path in (*paths.items(), *_files_of(record, found)):
+        texts[stream] = read_foreign(path, _TEXT) or b""
+    for stream, name in STREAMS.items():
+        texts[name] = texts[name] or kept(session.plan.request.project, record.id, stream) or b""
+    names = {place: list(dict.fromkeys(each.decode() for each in _UUID.findall(text))) for place, text in texts.items()}
+    lone = {place: [name for name in found if shortened(name) not in known] for place, found in names.items()}
+    return {place: found for place, found in lone.items() if found}
+
+
+def _files_of(record: Record, found: Repeated) -> Iterator[tuple[str, Path]]:
+    if found.files is not None:
+        masks = masks_of(record)
+        yield from ((masked_path(each.path, masks), found.files / each.path) for each in record.outputs[:_FILES])
 
 
 def glued_names(run: Ran) -> dict[str, tuple[str, ...]]:

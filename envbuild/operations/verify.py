@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.lines import TextDifference
+    from envbuild.verification.measuring import Measuring
     from envbuild.verification.nodes import NodeTable
 
 _TRACE_KEPT = 1 << 20
@@ -179,15 +180,19 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             if verdict.outcome != "identical":
                 return _depends_on_cpu(session, verdict, nodes, options)
         if verdict.outcome == "identical":
+            from envbuild.operations.divergence import measuring_of
             from envbuild.operations.doubtful import Decided, decide, find_doubts
 
-            doubts, decided = find_doubts(session, verdict, strict=options.strict), Decided()
+            able = measuring_of(request.project, session.runs[0].record)
+            doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
+            decided = Decided()
             if doubts is not None and _diagnosed(session, options):
                 decided = decide(doubts, session, engine, events)
                 if decided.refuted is not None:
                     return _no_measurements(session, verdict, decided.refuted)
             undecided = _undecided(session, verdict, options, doubts, decided)
             undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
+            undecided = (*undecided, *_uuids(session, engine, events, able, again=_diagnosed(session, options)))
             if verdict.renamed:
                 undecided = (*undecided, *_files_named(session, options))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
@@ -325,6 +330,15 @@ def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Even
     from envbuild.operations.undrawn_names import undrawn_names
 
     return undrawn_names(session, engine, events, again=again)
+
+
+def _uuids(session: Session, engine: RunEngine, events: Events, able: Measuring, *, again: bool) -> tuple[str, ...]:
+    """Quote UUIDs that differ and that a generator may have made."""
+    if able.names and not able.makes_names:
+        return ()
+    from envbuild.operations.undrawn_names import undrawn_uuids
+
+    return undrawn_uuids(session, engine, events, able=able, again=again)
 
 
 def _undecided(

@@ -56,10 +56,11 @@ _DRIVERS = (
 """What engines put into a container together with GPUs."""
 _HOUSEKEEPING = (
     r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
-    r"|/tmp/home/\.prefect/(?:prefect\.db(?:-(?:wal|shm|journal))?|storage(?:/.*)?)"
+    r"|/tmp/home/\.prefect/(?:prefect\.db(?:-(?:wal|shm|journal))?|storage(?:/[0-9a-f]{32,64})?)"
 )
 """The latter are what Prefect's server, which a flow starts for itself, notes of the flow, and results of tasks under
-drawn names: they are in memory, and gone with the run."""
+drawn names, of which the output says that nothing looked at them: they are in memory, and gone with the run."""
+_RESULTS_OF_PREFECT = re.compile(r"(.*/\.prefect/storage)/[^/]+")
 _TOOLS = (
     "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
     "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",
@@ -195,7 +196,9 @@ class Outside(msgspec.Struct, kw_only=True):
         for each in files if isinstance(files, list) else ():
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 path, size, digest = encodable(str(each["path"])), int(each["size"]), each["sha256"]
-                if not path.startswith("/") or not self._counts(path):  # a tmpfs in the project is part of it
+                if not path.startswith("/") or not self._counts(path):
+                    if (kept := _RESULTS_OF_PREFECT.fullmatch(path)) is not None:
+                        self.left_out.append(f"{kept[1]}: results that Prefect keeps under drawn names, not looked at")
                     continue
                 sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)

@@ -19,10 +19,10 @@ from envbuild.record.compare_printed import only_order_differs
 from envbuild.record.model import Record
 from envbuild.record.printed import STREAMS
 from envbuild.record.processes import ProcessRecord, SwitchRecord
-from envbuild.verification.evidence import UNWRITTEN, Evidence
+from envbuild.verification.evidence import SUSPECTS, UNWRITTEN, Evidence
 from envbuild.verification.foreign import of_foreign
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import BESIDE_PROVEN, LISTED, PROVEN, STARTED, of_experiments, of_programs
+from envbuild.verification.proofs import ALSO, BESIDE_PROVEN, LISTED, PROVEN, STARTED, of_experiments, of_programs
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -36,18 +36,21 @@ _UNSEEN = 12
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
-    called, foreign = list(of_sources(evidence)), list(of_foreign(evidence))
+    called, foreign = (
+        [each for each in of_sources(evidence) if not _is_disproved(evidence, *each)],
+        list(of_foreign(evidence)),
+    )
     causes = [
         *evidence.found,
         *_of_the_run(evidence),
         *_of_processes(evidence),
         *_of_texts(evidence.texts),
-        *_of_order(evidence.a, evidence.b),
+        *(() if evidence.proven else _of_order(evidence.a, evidence.b)),
         *foreign,
         *(finding for finding, _ in called if not _is_of_table(finding, foreign)),
-        *of_operations(evidence),
-        *_of_the_lock(evidence),
-        *_of_gpus(evidence),
+        *(each for each in of_operations(evidence) if not evidence.proven or each.weight >= PROVEN - 1),
+        *(() if evidence.proven else _of_the_lock(evidence)),
+        *(() if evidence.proven else _of_gpus(evidence)),
     ]
     started = [*of_programs(evidence, causes)]
     causes = [*started, *(each for each in causes if not any(each.what == other.what for other in started))]
@@ -55,12 +58,14 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
     named = {suspect for finding, suspect in called if finding.weight >= PROVEN - 1}
     shown = list(of_experiments(evidence, causes, named))
-    said = {each.where for each in shown if " → " in each.where}
+    # What lists is named with what it lists where that is proven.
+    said = {each.where for each in shown if " → " in each.where or "listings" in evidence.proven}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
     listed = {each.where for each in shown if LISTED in each.what}
     causes = [each for each in causes if each.where not in said and not _is_listing_of(each, listed)]
     causes = [*shown, *(_demoted(each, written) for each in causes)]
     if evidence.proven:
+        causes = [each for each in causes if each in shown or not _follows(each, written)]
         causes = [
             each
             if each.weight >= PROVEN - 1 or each.weight <= BESIDE_PROVEN
@@ -73,6 +78,13 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:
     """Whether a cause says nothing but that lines list a folder, and each of them is named as proven."""
     return cause.what.endswith(f"files {LISTED}") and {*cause.where.split(", ")} <= {*listed}
+
+
+def _is_disproved(evidence: Evidence, cause: Finding, suspect: str) -> bool:
+    """Whether runs were equal though a suspect was left as it is: it cannot be what makes them differ."""
+    if not evidence.proven or cause.weight >= PROVEN - 1 or suspect not in SUSPECTS:
+        return False
+    return suspect not in evidence.proven and suspect not in {ALSO.get(each) for each in evidence.proven}
 
 
 def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:
@@ -95,17 +107,24 @@ def _of_order(a: Record, b: Record) -> Iterator[Finding]:
 
 
 def _demoted(cause: Finding, written: Collection[str]) -> Finding:
-    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds.
+    """Lower what follows from another cause, in case that no other is found; ``written`` as for ``_follows``."""
+    weight = min(cause.weight, _CONSEQUENCE) if _follows(cause, written) else cause.weight
+    return msgspec.structs.replace(cause, weight=weight)
+
+
+def _follows(cause: Finding, written: Collection[str]) -> bool:
+    """Whether something follows from another cause, as far as is known: runs that began alike end with other seeds.
 
     Args:
         cause: what was found.
         written: files that the runs left: one that the program read was its own.
     """
-    follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
+    if cause.area in ("seeds", "switches") and "(at exit)" in cause.what:
+        return True
     # A worker that its pool killed leaves no record: which one, nobody decides.
-    follows = follows or (cause.area == "processes" and NOWHERE in (cause.before, cause.after))
-    follows = follows or (cause.area in ("configs", "reads") and cause.what.partition(":")[0] in written)
-    return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
+    if cause.area == "processes" and NOWHERE in (cause.before, cause.after):
+        return True
+    return cause.area in ("configs", "reads") and cause.what.partition(":")[0] in written
 
 
 def _of_the_run(evidence: Evidence) -> Iterator[Finding]:

@@ -298,7 +298,8 @@ def _is_known(word: str) -> bool:
     return word in _OF_TIMES or word in _DONE or word in _STEPS or word in _NEUTRAL or names_measuring(word)
 
 
-def _key(name: str) -> str:
+def last_key(name: str) -> str:
+    """Return the last part of the name of a place in a file, by which measurements are known."""
     return re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", name)[-1])
 
 
@@ -309,7 +310,7 @@ def key_leaves_doubt(name: str, *, moment: bool = False) -> bool:
         name: with the place where it is, such as ``rows[3].time``.
         moment: it is the name of a date of about when the run was; what has no name at all may be a result too.
     """
-    key = _key(name)
+    key = last_key(name)
     words = _words_of(_in_words(key))[-_WORDS:]
     return name_leaves_doubt(key) or (
         moment and (not key or (bool(words) and _of_result(words, f"{' '.join(words)} ")))
@@ -387,7 +388,7 @@ def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool =
     """
     sure = is_alone(text) or ((pair := _PAIR.fullmatch(text)) is not None and key_leaves_doubt(pair["key"]))
     if _LINE.search(name) is None:
-        text, sure = f"{_in_words(_key(name))}: {text}", False
+        text, sure = f"{_in_words(last_key(name))}: {text}", False
     in_row = "," in text
     return any(
         (is_exact(number.text) or (short and (in_row or is_named(number))))

@@ -85,7 +85,7 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 
 
-_ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
+ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
 """The suspect of the lines in the table that what was varied makes another one."""
 STARTED = " in a subprocess (shell)"
 """In the sentence about a program that the table of calls knows."""
@@ -121,7 +121,7 @@ def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collect
     """
     if "listings" in evidence.proven:
         yield from _of_listings(evidence)
-    names = [each for each in evidence.proven if each != "listings" and _ALSO.get(each, each) not in named]
+    names = [each for each in evidence.proven if each != "listings" and ALSO.get(each, each) not in named]
     if names and not (len(evidence.proven) == 1 and any(each.weight >= PROVEN - 1 for each in causes)):
         culprits = [each for each in evidence.culprits if each.suspect in names]
         yield from _of_culprits(evidence, culprits[:SHOWN])

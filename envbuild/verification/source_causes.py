@@ -152,7 +152,10 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         )
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-        kinds.append("order" if name == TIMEOUT and shown == "proven" else str(row.get("fixed", "")))
+        if name == TIMEOUT and shown == "proven":
+            kinds.append("order")
+        else:  # with tasks in order, or with a fixed clock, a limit of time is not reached: no suspect stands for it
+            kinds.append("" if row["kind"] == "limit" and not shown else str(row.get("fixed", "")))
     yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 

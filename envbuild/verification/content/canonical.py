@@ -333,12 +333,22 @@ class Canonical:
         """Note what the format keeps about when and how it was written."""
         self._times.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
 
-    def text(self, name: str, value: str) -> None:
-        """Count a text of one line but for what is masked in it."""
+    def text(self, name: str, value: str, *, doubtful: bool = False) -> None:
+        """Count a text of one line but for what is masked in it; ``doubtful``: times in it may be results."""
         masked: Masked = self.masks.mask(value)
         self.add(name, masked.text)
         if masked.kinds:
             self.leave_out_of_text(name, value, masked)
+            if doubtful and masked.kinds <= MEASURED and name in self._left_out:
+                self._doubt(name, value)
+
+    def _doubt(self, name: str, value: str) -> None:
+        """Note that what is masked in a text may be a result."""
+        self._exact.pop(name, None)
+        if any(map(is_exact, _NUMBERS.findall(value))):
+            self._exact[name] = True
+        else:
+            self._short.add(name)
 
     def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""

@@ -285,9 +285,12 @@ def _value(
             if value.startswith("800"):
                 out.add(path, "hexadecimal digits")
             nested(out, path, data)
-        elif value.startswith("{") and _may_be_opened(path, key) and (table := parsed(value)) is not None:
-            out.add(path, f"JSON {blanks_of(value)}")
-            _value(out, path, key, table, nested, siblings, depth + 1)
+        elif value.startswith("{") and (table := parsed(value)) is not None:
+            if _may_be_opened(path, key):
+                out.add(path, f"JSON {blanks_of(value)}")
+                _value(out, path, key, table, nested, siblings, depth + 1)
+            else:
+                values.string(out, path, key, value, typed=True, doubtful=True)
         else:
             values.string(out, path, key, value, typed=True)
     else:

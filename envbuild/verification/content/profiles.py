@@ -18,6 +18,8 @@ _RENDERED = frozenset((*_SAMPLED[:3], "target_description", "root_frame"))
 """What its renderer for JSON writes."""
 _DATA = re.compile(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
 """In the page that pyinstrument writes."""
+_TREES = ("frame_tree",)
+"""What is made of the session, next to it."""
 
 
 def is_profile_of_samples(table: Any) -> bool:
@@ -32,17 +34,28 @@ def without_samples(out: Canonical, path: str, table: dict[str, Any]) -> dict[st
     return {name: value for name, value in table.items() if name not in sampled}
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a table; raises ``ValueError`` if a name is in it twice, of which the first one would be lost."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a name twice")
+    return table
+
+
 def without_data(out: Canonical, path: str, text: str) -> str:
     """Return a page of pyinstrument without the session in it."""
 
     def left_out(found: re.Match[str]) -> str:
         try:
-            data = json.loads(found[2])
+            data = json.loads(found[2], object_pairs_hook=_distinct)
         except (ValueError, RecursionError):
             return found[0]
         if not isinstance(data, dict) or not is_profile_of_samples(data.get("session")):
             return found[0]
-        out.leave_out(below(path, "samples"), found[2], "profile")
-        return f"{found[1]}⟨profile⟩"
+        kept = {"session": without_samples(out, path, data["session"])}
+        tree = {name: data[name] for name in _TREES if name in data}
+        out.leave_out(below(path, "tree"), json.dumps(tree), "profile")
+        kept |= {name: value for name, value in data.items() if name not in kept and name not in tree}
+        return f"{found[1]}⟨profile⟩ {json.dumps(kept)}"
 
     return _DATA.sub(left_out, text)

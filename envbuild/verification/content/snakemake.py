@@ -6,8 +6,9 @@ snakemake/benchmark.py (``BenchmarkRecord.get_header``), snakemake/logging.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.printed import Row, rows
@@ -17,6 +18,12 @@ BENCHMARK = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", 
 UNKNOWN = ("-", "NA")
 """What is in a cell if the job was too short to be looked at."""
 _HASH, _OF_METADATA = "job_hash", frozenset(("rule", "shellcmd", "starttime", "endtime", "incomplete"))
+_OF_JOBS = re.compile(
+    r"\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]\s*$|(?:local)?(?:rule|checkpoint) \w+:\s*$|Job \d+: "
+    r"|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"
+    r"|Select jobs to execute\.\.\.\s*$|Execute \d+ jobs\.\.\.\s*$|(?:Touching|Removing temporary) output(?: file)? \S"
+)
+"""Lines that are written when a job begins or ends (snakemake/logging.py)."""
 _FOLDER, _LOGS, _END = ".snakemake", "log", ".snakemake.log"
 
 
@@ -30,32 +37,39 @@ def is_hash_of_job(key: str, siblings: Iterable[str]) -> bool:
     return key == _HASH and {*siblings} >= _OF_METADATA
 
 
-def is_log(path: Path) -> bool:
+def is_log(path: PurePath) -> bool:
     """Whether a file is a log of Snakemake's own, by its name and place."""
     return path.name.endswith(_END) and path.parent.name == _LOGS and path.parent.parent.name == _FOLDER
 
 
-def read_log(out: Canonical, data: bytes) -> None:
-    """Count the lines of a log, which come in the order in which jobs begin and end; raises ``UnreadableError``.
+def without_order(lines: Iterable[Row]) -> list[list[Row]]:
+    """Return lines of Snakemake's in blocks: those of jobs at the end, in order of the alphabet."""
+    blocks: list[list[Row]] = []
+    for row in lines:
+        if not blocks or not row.text[:1].isspace():
+            blocks.append([])
+        blocks[-1].append(row)
+    of_jobs = [block for block in blocks if _OF_JOBS.match(block[0].text) is not None]
+    of_jobs.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
+    return [*(block for block in blocks if _OF_JOBS.match(block[0].text) is None), *of_jobs]
 
-    Lines that are indented belong to the one before them: which job had which output is no matter of luck.
+
+def read_log(out: Canonical, data: bytes) -> None:
+    """Count the lines of a log, of which those of jobs come in the order in which these begin and end.
+
+    Lines that are indented belong to the one before them: which job had which output is no matter of luck. All other
+    lines keep their order. Raises ``UnreadableError``.
     """
     try:
         data.decode()
     except UnicodeDecodeError:
         raise UnreadableError("no text") from None
     out.unordered = True
-    blocks: list[list[Row]] = []
-    for row in rows(data, out.masks):
-        if not blocks or not row.text[:1].isspace():
-            blocks.append([])
-        blocks[-1].append(row)
-    blocks.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
-    for number, row in enumerate((row for block in blocks for row in block), 1):
-        where = f"line {number} in order of the alphabet"
+    for number, row in enumerate((row for block in without_order(rows(data, out.masks)) for row in block), 1):
+        where = f"line {number}, those of jobs at the end in order of the alphabet"
         out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)
         elif row.blanks:
             out.add(where, row.blanks)
-    out.leave_out("order of lines", data, "order")
+    out.leave_out("order of lines of jobs", data, "order")

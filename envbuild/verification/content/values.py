@@ -100,7 +100,7 @@ def _is_thread(path: str, key: str) -> bool:
     return key.lower() in _THREADS or (key == "id" and path.endswith("thread.id"))
 
 
-def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = False) -> None:
+def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = False, doubtful: bool = False) -> None:
     """Count a text but for what is masked in it; under the name of a result nothing is.
 
     Args:
@@ -109,6 +109,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
         key: its own name; empty for one in a list.
         value: the text.
         typed: the format has types, so that ``"1"`` is another value than ``1``.
+        doubtful: times in it may be results, whatever the words around them.
     """
     mark = typed and _LITERAL.fullmatch(value) is not None
     if key and names_result(key):
@@ -142,7 +143,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
         if mark:
             out.add(path, _MARK)
         for at, line in enumerate(value.split("\n")):
-            out.text(f"{path}:{at + 1}" if at else path, line)
+            out.text(f"{path}:{at + 1}" if at else path, line, doubtful=doubtful)
 
 
 def is_drawn(value: str) -> bool:

@@ -13,12 +13,13 @@ from envbuild.operations.doubtful import (
     _by_entropy,
     _drop_moved,
     _in_other_order,
+    _is_order_of_jobs,
     _only_moved,
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages
-from envbuild.record.model import ProcessRecord
+from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages, uuids_not_drawn
+from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.lines import TextDifference
@@ -60,6 +61,22 @@ def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str,
     assert [*found] == [f"names in plot.html: 250b64b9a57a47e1ac5b89540eec00d6: {why}"] * quoted
 
 
+@pytest.mark.parametrize(
+    ("theirs", "quoted"),
+    [
+        (["9f86d081-884c-4d65-9a2f-eaa0c55ad015"], False),
+        (["9F86D081-884C-4D65-9A2F-EAA0C55AD015"], False),
+        (["1f3870be-274f-4c49-b3e3-1a0c6728957f"], True),  # a generator made it
+        ([], True),
+        (["9f86d081-884c-4d65-9a2f-eaa0c55ad015", "1f3870be-274f-4c49-b3e3-1a0c6728957f"], True),
+    ],
+)
+def test_a_uuid_that_no_run_drew_is_quoted(theirs: list[str], *, quoted: bool) -> None:
+    """One that a generator made of its numbers is a result."""
+    mine = {"standard output": ["250b64b9-a57a-47e1-ac5b-89540eec00d6"]}
+    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == ({"standard output"} if quoted else set())
+
+
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
     """Two pages whose own names were drawn have one name without these."""
     paths = [f"{each}/plot.html" for each in ("3fa9c1d2", "9f86d081")]
@@ -85,13 +102,39 @@ def in_rows(*streams: tuple[str, ...]) -> Any:
     return SimpleNamespace(streams=[{"stdout": each} for each in rows])
 
 
-@pytest.mark.parametrize(("orders", "asked"), [("aab", False), ("abc", True), ("aaa", False)])
-def test_an_order_of_lines_is_asked_for_if_each_run_has_its_own(
-    orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool
+@pytest.mark.parametrize(("orders", "asked", "few"), [("aab", False, True), ("abc", True, True), ("aaa", False, False)])
+def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
+    orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool, few: bool
 ) -> None:
     """Two processes that race have two orders, and luck chooses among few."""
     monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: True)
     assert _in_other_order(runs(orders), "stdout") is asked
+    assert _in_other_order(runs(orders), "stdout", few=True) is few
+
+
+@pytest.mark.parametrize(
+    ("pairs", "quoted"),
+    [(("other",), False), (("same", "other"), False), (("same", "same"), True), (("failed",), True)],
+)
+def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
+    pairs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, quoted: bool
+) -> None:
+    """A ranking of two lines is the same in every second pair of runs; it is quoted unless it is shown to be luck."""
+    left_over = [*pairs]
+
+    def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+        pair = left_over.pop(0)
+        left.runs.extend(runs(ORDERS.get(pair, "")))
+        return pair != "failed"
+
+    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
+    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: None)
+    left = cast(Any, SimpleNamespace(runs=runs("aab")))
+    doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), few=["stdout"])
+    by_luck = _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"]), pairs=2)
+    assert not left_over
+    quotes = [*doubts.phrases(Decided(by_luck=by_luck))]
+    assert quotes == ["the order of lines of standard output"] * quoted
 
 
 @pytest.mark.parametrize(
@@ -200,3 +243,30 @@ def test_a_line_that_is_measured_is_no_difference_elsewhere(lines: tuple[str, ..
     """Of the runs that were compared such a line is another one in each."""
     before = in_rows(("start", "took 3", "end"), ("start", "took 4", "end"), ("start", "took 3", "end"))
     assert _same_elsewhere(in_rows(lines), before, "stdout") is same
+
+
+JOBS = ("rule a:", "    output: x", "rule b:", "    output: y", "score 1", "score 2")
+
+
+@pytest.mark.parametrize(
+    ("order", "left_log", "of_jobs"),
+    [
+        ((2, 3, 0, 1, 4, 5), True, True),
+        ((2, 3, 0, 1, 4, 5), False, False),  # lines of that form that a program prints
+        ((0, 1, 2, 3, 5, 4), True, False),
+        ((2, 1, 0, 3, 4, 5), True, False),  # each with the output of the other
+    ],
+)
+def test_the_order_of_jobs_of_snakemake_is_no_result(
+    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, *, left_log: bool, of_jobs: bool
+) -> None:
+    """Which of those that are ready begins first is drawn; all other lines keep their order."""
+    texts = {"1": JOBS, "2": tuple(JOBS[at] for at in order)}
+    monkeypatch.setattr(
+        "envbuild.operations.doubtful.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
+    )
+    log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
+    made = [Ran(record=record(id=each, outputs=(log,) if left_log else ())) for each in texts]
+    plan = SimpleNamespace(request=SimpleNamespace(project=None))
+    left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
+    assert _is_order_of_jobs(left, "stderr") is of_jobs

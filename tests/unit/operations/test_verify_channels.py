@@ -60,12 +60,14 @@ class Engine:
         return {}
 
 
-def verified(project: Path, program: Program, **options: object) -> Verification:
-    """Verify a program with two runs, one after the other."""
+def verified(
+    project: Path, program: Program, *, source: str = "import time, tracemalloc\n\ntime.time()", **options: object
+) -> Verification:
+    """Verify a program with two runs, one after the other; by default one that may measure times."""
     lock = make_lock(inputs=(), packages=())
     path = project / lock.file_name
     path.write_bytes(locks.dumps(lock))
-    (project / "train.py").write_text("print()")
+    (project / "train.py").write_text(source)
     (project / "old.txt").write_text("left by nobody")
     request = RunRequest(
         lock_path=path, lock=lock, image="t:1", config="ab" * 32, arguments=("train.py",), directory=project,

@@ -37,6 +37,23 @@ def now(found: Verification) -> str:
     return found.runs[0].record.start[:10].replace("-", "")
 
 
+def test_what_a_program_cannot_measure_is_quoted(tmp_path: Path) -> None:
+    """If nothing in the sources asks a clock, or for memory, names show nothing."""
+
+    def program(run: Container, number: int) -> int:
+        table = {"tokens_per_second": 1234.5 + number, "peak_memory_mb": 300 + number}
+        (run.project / "summary.json").write_text(json.dumps(table))
+        return 0
+
+    (computed := tmp_path / "computed").mkdir()
+    (measured := tmp_path / "measured").mkdir()
+    assert verified(measured, program).verdict.undecided == ()
+    assert verified(computed, program, source="import json").verdict.undecided == (
+        "summary.json: tokens_per_second",
+        "summary.json: peak_memory_mb",
+    )
+
+
 def test_equal_content_is_identical_and_the_reason_is_named(tmp_path: Path) -> None:
     """A time in a file is left out, named in verdict and proof, and ``diff`` agrees."""
 

@@ -131,7 +131,7 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init",
         "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libnvidia-ml.so.560.35", "/usr/bin/nvidia-smi",
         "/tmp/home/.prefect/prefect.db", "/tmp/home/.prefect/prefect.db-wal",
-        "/tmp/home/.prefect/storage/3f2a",
+        "/tmp/home/.prefect/storage/9f86d081884c4d659a2feaa0c55ad015",
     ],
 )  # fmt: skip
 def test_what_tools_leave_is_no_result(path: str) -> None:
@@ -145,13 +145,24 @@ def test_what_tools_leave_is_no_result(path: str) -> None:
         "/tmp/results/w.npy", "/var/tmp/model/w.txt", "/dev/shm/weights.bin", "/tmp/home/w.npy", "/results/w.npy",
         "/opt/out/m.pt", "/tmp/model.pt", "/tmp/tmpab12cd34/w.bin", "/root/w", "/tmp/torch.pt", "/tmp/cache/w.bin",
         "/tmp/rays.npy", "/tmp/nvidia.csv", "/tmp/kernel-size.json", "/opt/lib/libcuda.csv",
-        "/tmp/home/storage/3f2a", "/results/.prefect/storage/3f2a",
+        "/tmp/home/storage/3f2a", "/tmp/home/.prefect/storage/best", "/tmp/home/.prefect/storage/a/b",
+        "/results/.prefect/storage/3f2a",
         "/results/prefect.db", "/tmp/prefect.db", "/tmp/home/prefect.db",
     ],
 )  # fmt: skip
 def test_what_programs_leave_is(path: str) -> None:
     """Files of programs' own names count wherever they are."""
     assert not is_noise(path)
+
+
+def test_results_of_prefect_under_drawn_names_are_said_not_to_be_looked_at(tmp_path: Path) -> None:
+    """Once for all of them; one under a name that the program gave counts."""
+    folder = "/tmp/home/.prefect/storage"
+    names = ("9f86d081884c4d659a2feaa0c55ad015", "1f3870be274f4c49b3e31a0c6728957f", "best")
+    files = [{"path": f"{folder}/{name}", "size": 1, "sha256": "0" * 64} for name in names]
+    listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last({"files": files, "left_out": 0})
+    assert [each.path for each in listed] == [f"{folder}/best"]
+    assert left_out == (f"{folder}: results that Prefect keeps under drawn names, not looked at",)
 
 
 def test_wanted_outputs_count_and_are_kept(tmp_path: Path) -> None:

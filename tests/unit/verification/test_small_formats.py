@@ -207,6 +207,18 @@ def test_profiles_of_samples() -> None:
     pages = [page.replace("{}", json.dumps({"session": json.loads(each)})).encode() for each in (one, other)]
     assert _why(*pages) == ""
     assert _why(pages[0], pages[1].replace(b"0.5</p>", b"0.75</p>")) != ""
+    with_tree = [
+        each.replace(b'"session"', b'"frame_tree": {"t": %d}, "session"' % at) for at, each in enumerate(pages)
+    ]
+    assert _why(*with_tree) == ""
+    beside = [each.replace(b'"session"', b'"accuracy": %d, "session"' % at) for at, each in enumerate(pages)]
+    assert _why(*beside) != ""
+    inside = [each.replace(b'"start_time"', b'"accuracy": %d, "start_time"' % at) for at, each in enumerate(pages)]
+    assert _why(*inside) != ""
+    empty = [
+        each.replace(b'"sample_count"', b'"sys_prefix": "%d", "sample_count"' % at) for at, each in enumerate(pages)
+    ]
+    assert _why(*empty) != ""
     assert _why(*(page.replace("{}", f'{{"session": {at}}}').encode() for at in (1, 2))) != ""
 
 

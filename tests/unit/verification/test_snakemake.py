@@ -68,6 +68,28 @@ def test_jobs_keep_their_lines(tmp_path: Path) -> None:
     assert "lr=0.1" in _why(*found)
 
 
+@pytest.mark.parametrize(
+    ("texts", "same"),
+    [
+        (("alpha wins\nbeta wins\n", "beta wins\nalpha wins\n"), False),
+        (("Score: 1\n  of a\nScore: 2\n", "Score: 2\nScore: 1\n  of a\n"), False),
+        (("Select jobs to execute...\nExecute 1 jobs...\n", "Execute 1 jobs...\nSelect jobs to execute...\n"), True),
+        (("x\nExecute 1 jobs...\ny\n", "Execute 1 jobs...\nx\ny\n"), True),
+        (("x\nExecute 1 jobs...\ny\n", "y\nExecute 1 jobs...\nx\n"), False),
+        (("rule a: x\nrule b: y\n", "rule b: y\nrule a: x\n"), False),
+    ],
+)
+def test_only_lines_of_jobs_come_in_any_order(tmp_path: Path, texts: tuple[str, str], *, same: bool) -> None:
+    """All others are in the order in which something printed them."""
+    found = []
+    for run, text in enumerate(texts):
+        log = tmp_path / str(run) / ".snakemake" / "log" / "2026-11-27T125802.863608.snakemake.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(text)
+        found.append(read_file(log, Masks(_NOW)))
+    assert (_why(*found) == "") is same
+
+
 def test_other_logs_have_an_order(tmp_path: Path) -> None:
     """The place and the name decide."""
     found = []

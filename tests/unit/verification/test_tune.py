@@ -166,6 +166,15 @@ def test_what_models_write_is_text(record: dict[str, Any], opened: bool) -> None
     assert (_why(one, other) == "") is opened
 
 
+def test_times_in_json_that_models_write_leave_a_doubt() -> None:
+    """They may be what was asked for; of many digits experiments decide, others are quoted."""
+    for at, exact in ((3.5, False), (3.5123, True)):
+        data = json.dumps({"generated": json.dumps({"time": at})}).encode()
+        content = read(data, Masks(0.0))
+        assert content is not None
+        assert (content.exact.get("generated", False), "generated" in content.short) == (exact, not exact)
+
+
 def test_pickles_in_texts_keep_their_spelling() -> None:
     """Hexadecimal digits are another text than base64."""
     data = pickle.dumps([1, 2])

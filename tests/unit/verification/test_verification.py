@@ -781,6 +781,20 @@ def test_what_c_code_asks_for_is_not_refuted_by_experiments_that_may_not_reach_i
     assert other.weight < 20 < one.weight
 
 
+def test_after_a_proof_what_was_left_as_it_is_is_no_cause() -> None:
+    """Runs were equal though it was not fixed; only what an experiment takes away together with others may be one."""
+    calls = ["os.urandom(4)", "uuid.uuid4()", "seed(time.time())", "x = queue.Queue()", "x.get(timeout=0.01)"]
+    source = "\n".join(["import os, queue, time, uuid", *calls])
+    named = {cause.where for cause in rank_causes(evidence(sources={"train.py": source}))}
+    assert {"train.py:2", "train.py:3", "train.py:4", "train.py:5"} <= named
+    found = rank_causes(evidence(sources={"train.py": source}, proven=("entropy",)))
+    assert (
+        {"train.py:2", "train.py:6"} <= {cause.where for cause in found} <= {"train.py:2", "train.py:3", "train.py:6"}
+    )
+    found = rank_causes(evidence(sources={"train.py": source}, proven=("listings",)))
+    assert {cause.where for cause in found} <= {"train.py:6", ""}
+
+
 def test_a_limit_of_time_is_the_cause_where_one_thing_alone_was_begun() -> None:
     """What one thread puts into a queue has one order; with two, the queue's order is as likely as before."""
     source = (

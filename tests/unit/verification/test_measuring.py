@@ -1,0 +1,90 @@
+"""What a program can measure, as far as its sources show."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.measuring import Measuring, measuring
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random\nprint('tokens_per_second', random.random())",
+        "import time\ntime.sleep(1)\nprint('total time', 3.5)",
+        "from time import sleep\nsleep(1)",
+        "import simpy\nenv = simpy.Environment()\nprint('wait_time', env.now)",
+        "import re, numpy as np\nre.compile('x')\nnp.mean([1])",
+        "time = 0.0\nfor _ in range(3):\n    time += 0.5\nprint('time', time)",
+        "from datetime import datetime, timedelta\nprint(datetime(2020, 1, 1) + timedelta(days=3))",
+        "import helpers\nprint(helpers.simulate())",
+        "model.eval()",
+    ],
+)
+def test_what_asks_no_clock_measures_no_time(source: str) -> None:
+    """A number that looks like a time was computed there."""
+    found = measuring({"main.py": source, "helpers.py": "x = 1"})
+    assert not found.time
+    assert not found.memory
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nprint(time.perf_counter())",
+        "import time as t\nprint(t.time())",
+        "from time import *",
+        "from time import monotonic as m",
+        "import time\nclock = time\nprint(clock.time())",
+        "from datetime import datetime\nprint(datetime.now())",
+        "from datetime import datetime\nmake = datetime.now",
+        "import os\nprint(os.times())",
+        "import asyncio\nasyncio.get_event_loop().time()",
+        "import numpy as np\nprint(np.datetime64('now'))",
+        "import pandas as pd\nprint(pd.Timestamp('today'))",
+        "import torch",
+        "import tqdm",
+        "import importlib\nimportlib.import_module('ti' + 'me')",
+        "eval('__imp' + 'ort__(\"ti\" + \"me\")')",
+        "import subprocess\nsubprocess.run(['date'])",
+        "import os\nos.system('date')",
+        "print(open('/proc/uptime').read())",
+        "import ctypes",
+        "import os\nprint(os.stat('x').st_mtime)",
+        "from . import *\nprint(",
+    ],
+)
+def test_what_may_ask_a_clock_measures(source: str) -> None:
+    """What the sources do not show is no evidence, nor is what they have in a form that is not read."""
+    assert measuring({"main.py": source}).time
+
+
+def test_without_sources_nothing_is_known() -> None:
+    """A program whose files were not kept may do anything."""
+    assert measuring({}) == Measuring()
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "makes"),
+    [
+        ("import uuid, random\nprint(uuid.UUID(int=random.getrandbits(128), version=4))", False, True),
+        ("import uuid\nprint(uuid.uuid4())", True, False),
+        ("import os, uuid\nprint(uuid.UUID(bytes=os.urandom(16), version=4))", True, True),
+        ("import random\nprint(random.random())", False, False),
+        ("import secrets", True, False),
+        ("from uuid import uuid4 as new", True, False),
+    ],
+)
+def test_names_that_are_drawn_and_made(source: str, *, names: bool, makes: bool) -> None:
+    """A UUID may be drawn, or be made of numbers that a generator gave."""
+    found = measuring({"main.py": source})
+    assert (found.names, found.makes_names) == (names, makes)
+
+
+@pytest.mark.parametrize(
+    ("source", "memory"),
+    [("import psutil", True), ("import tracemalloc", True), ("print('memory used: 3 MB')", False)],
+)
+def test_memory(source: str, *, memory: bool) -> None:
+    """Amounts of memory are computed where nothing looks at any."""
+    assert measuring({"main.py": source}).memory is memory
