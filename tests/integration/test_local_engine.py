@@ -441,6 +441,17 @@ def test_root_that_lacks_capabilities(lacks: str, made: Project, tmp_path: Path)
     assert int(eval(done.out)[0], 16) & (1 << {"-chown": 0, "-mknod": 27}[lacks.partition(",")[0]]) == 0
 
 
+def test_root_who_is_alone_in_its_namespace(made: Project, tmp_path: Path) -> None:
+    """As Charliecloud, enroot and ``unshare -r`` have it: owners are noted, the digest is the recorded one."""
+    project = made.copy(tmp_path, own_store=True)
+    shutil.rmtree(project.store / "derived")
+    prefix = ("unshare", "--map-root-user")
+    built = project.must("build", "--offline", prefix=prefix, ENVBUILD_ENGINE="local")
+    assert "reproduces the recorded digest" in built.out
+    assert project.must("run", "-q", "-c", "print(1)", prefix=prefix, ENVBUILD_ENGINE="local").out == "1\n"
+    assert project.must("store", "verify", "--json", prefix=prefix).json["damaged"] == []
+
+
 @needs_root
 @pytest.mark.parametrize("mounted", ["", "/dev", "/dev /proc"])
 def test_a_root_that_somebody_made(mounted: str, made: Project, tmp_path: Path) -> None:

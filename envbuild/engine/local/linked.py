@@ -26,6 +26,7 @@ import msgspec
 
 from envbuild.core.fs import claimed
 from envbuild.engine.local import trees
+from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.trees import Tree
 from envbuild.engine.protocol import FileChange
 from envbuild.errors import BuildError
@@ -318,7 +319,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _copy_status(source: str, target: str) -> None:
-    if os.geteuid() == 0:
+    if gives_owners():
         status = os.lstat(source)
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
     import shutil

@@ -32,6 +32,7 @@ from envbuild.core.fs import hold
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
+from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.memory import free_memory
 from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, START, WHOLE
 from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
@@ -85,7 +86,7 @@ class NamespaceSteps:
         request = {
             "streamed": True,
             "shown": step.folder,
-            "hand_over": os.geteuid() != 0,
+            "hand_over": not gives_owners(),
             "base": "" if step.base is None else str(step.base.absolute()),
             "one_processor": step.one_processor,
             "in_memory": 0 < step.memory <= free_memory() // _SHARE,
@@ -358,7 +359,7 @@ def _shift(process: int, folders: tuple[Path, ...]) -> None:
 def makes_owners() -> bool:
     """Return whether this user's steps can make files of several owners: as root, or with lent identities."""
     if os.geteuid() == 0:
-        return True
+        return gives_owners()
     lent = _lent(Path("/etc/subuid"), os.getuid()) and _lent(Path("/etc/subgid"), os.getuid())
     return bool(lent and shutil.which("newuidmap") and shutil.which("newgidmap"))
 

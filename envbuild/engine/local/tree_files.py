@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.tar_entries import (
     BLOCK,
     FIFO,
@@ -56,7 +57,7 @@ class TreeWriter:
         os.chmod(self._folder, 0o755)  # noqa: S103 - the image's root, whatever the umask
         self._headers = open(folder / HEADERS, "wb")  # noqa: SIM115 - closed by close
         self._compressor = zlib.compressobj(1)
-        self._owners = os.geteuid() == 0
+        self._owners = gives_owners()
         self._folders = {""}
         self._late: list[tuple[str, int, int]] = []
         self._writable: list[str] = []
@@ -321,7 +322,7 @@ def file_names(folder: Path) -> Iterator[str]:
 
 def _is_as_written(folder: Path) -> bool:
     """Whether a tree has the entries of its headers and no others, with their kinds, modes, owners, links and times."""
-    top, owners = f"{folder / TREE}", os.geteuid() == 0
+    top, owners = f"{folder / TREE}", gives_owners()
     known = set()
     for entry, _ in entries(zlib.decompress((folder / HEADERS).read_bytes())):
         if not entry.path:
