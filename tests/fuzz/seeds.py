@@ -518,9 +518,20 @@ def content() -> list[bytes]:
         bytes.fromhex("dec0efbe01000100").ljust(8192, b"\0"),
         b"\xff\xd8\xff\xfe\0\x06abcd\xff\xe1\0\x0aExif\0\0ab\xff\xda\0\x02abc\xff\xd9",
         models.npy("<f4", (2, 3), bytes(24)),
+        models.npy([("time", "<M8[s]"), ("loss", "<f8")], (1,), bytes(16)),
         models.safetensors({"a": ("I8", (1,), b"a")}, {"k": "v"}),
+        msgspec.msgpack.encode({**table, "b": b"x", "d": {"e": None}}),
+        b"\xd9\xd9\xf7\xbf\x64loss\xfb" + struct.pack(">d", 0.5) + b"\x61l\x9f\x01\xc1\x1a\0\x01\0\0\xff\xff",
+        _avro(),
+        b"\x89HDF\r\n\x1a\n\0\x12\0\x08\0\0\0\0\0\x01\0\0\0" + struct.pack("<I", 1_795_247_763) + bytes(9),
         events()[0],
     ]
+
+
+def _avro() -> bytes:
+    """One number in one block, as Avro's files of records have it."""
+    marker = bytes(range(16))
+    return b'Obj\x01\x02\x16avro.schema\x10"double"\0' + marker + b"\x02\x10" + struct.pack("<d", 0.5) + marker
 
 
 def _joblib() -> bytes:

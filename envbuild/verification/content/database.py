@@ -31,8 +31,9 @@ _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
-_ROOM = 2
-"""How much larger values may be than their file: texts in UTF-16 have fewer bytes there than in UTF-8."""
+_ROOM, _SPARE = 2, 16 << 20
+"""How much larger values may be than their file, and bytes besides: texts in UTF-16 have fewer bytes there than in
+UTF-8, and what a column is by default is in no row that is older than the column."""
 _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
 """In a column's default: the database itself writes the time there."""
 _ENDS = frozenset(("source_id", "destination_id"))
@@ -76,7 +77,7 @@ def read_database(
         # The log's index has to be made anew, in this folder.
         connection = sqlite3.connect(f"file:{copy}?{'mode=rw' if log else 'mode=ro&immutable=1'}", uri=True)
         try:
-            _dump(out, path, connection, nested, files, _Room(_ROOM * (len(data) + len(log))))
+            _dump(out, path, connection, nested, files, _Room(_SPARE + _ROOM * (len(data) + len(log))))
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:
             raise UnreadableError(f"a damaged database: {error}") from None
         finally:

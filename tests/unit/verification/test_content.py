@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from envbuild.record.measurements import kind_of
-from envbuild.verification.content import Difference, compare, leaves, read, read_file, read_noted
+from envbuild.verification.content import Difference, compare, database, leaves, read, read_file, read_noted
 from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.masks import Masks
@@ -900,8 +900,9 @@ def test_a_database_runs_nothing_of_its_own(tmp_path: Path) -> None:
     assert read(path.read_bytes(), MASKS) is None
 
 
-def test_generated_columns_are_no_larger_than_their_file(tmp_path: Path) -> None:
-    """What they compute is read as long as the file could have it."""
+def test_generated_columns_are_not_much_larger_than_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they compute is read as long as the file could have it, or little more."""
+    monkeypatch.setattr(database, "_SPARE", 0)
     path = tmp_path / "a"
     with sqlite3.connect(path) as connection:
         connection.execute("create table t (a integer, b text generated always as (hex(zeroblob(a))) virtual)")
@@ -911,8 +912,11 @@ def test_generated_columns_are_no_larger_than_their_file(tmp_path: Path) -> None
         connection.executemany("insert into t (a) values (?)", [(1000,)] * 20)
     connection.close()
     assert read(small, MASKS) is not None
-    assert len(path.read_bytes()) == len(small)
-    assert read(path.read_bytes(), MASKS) is None
+    large = path.read_bytes()
+    assert len(large) == len(small)
+    assert read(large, MASKS) is None
+    monkeypatch.setattr(database, "_SPARE", 1 << 20)
+    assert read(large, MASKS) is not None
 
 
 def test_a_table_without_a_name_is_damage(tmp_path: Path) -> None:
