@@ -29,7 +29,7 @@ from envbuild.operations.verify_session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
-from envbuild.verification.clockwork import SHIFT, Span, kind_of_numbers, settings
+from envbuild.verification.clockwork import SHIFT, Span, are_counts, kind_of_numbers, settings
 from envbuild.verification.content.snakemake import is_log as is_log_of_jobs
 from envbuild.verification.content.snakemake import without_order
 from envbuild.verification.doubtful import (
@@ -543,13 +543,18 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     few = {*doubts.short}
     short = {place for place in places if place in few and all(place in each for each in values)}
     span = _span(doubts.left.runs[0].record)
-    kinds = {
-        place: _kind([(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)])
+    seen = {
+        place: [(span, doubts.known[0][place]), *zip(clocks, (each[place] for each in values), strict=True)]
         for place in places
         if place not in few and all(place in each for each in values)
     }
+    kinds = {place: _kind(each) for place, each in seen.items()}
     measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate", "reading"))
-    begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
+    begun = [
+        place
+        for place, kind in kinds.items()
+        if kind == "" and _far(values[0][place], values[1][place]) and not _are_ticks(seen[place])
+    ]
     follow = [
         at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)
     ]
@@ -561,6 +566,11 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     again = left.values(len(clocks) - 1, short=True)
     measured |= {place for place in follow if again.get(place) == values[0][place]}
     return measured, [place for place in begun if again.get(place) == values[0][place]]
+
+
+def _are_ticks(values: Sequence[tuple[When, str]]) -> bool:
+    """Whether a number is whole ticks of each clock: of a few ticks two runs may well have as many."""
+    return are_counts([(when, number_of(text.replace(",", ""))) for when, text in values])
 
 
 def _goes_faster(slow: str, fast: str, now: Setting, faster: Setting) -> bool:

@@ -203,6 +203,26 @@ def is_stopwatch(values: Values) -> bool:
     return False
 
 
+def are_counts(values: Values) -> bool:
+    """Whether numbers are whole ticks in all settings, though not equally many: what is waited for meanwhile is luck.
+
+    Programs that wait for others ask the clock as often as these are slow: papermill, for a cell of a notebook.
+    """
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    off = min(number.off for _, number in values)  # noughts at the end are left out as a rule
+    return bool(fixed) and any(
+        all(_is_count(number.value, off, Fraction(when.tick * unit, _SECOND)) for when, number in fixed)
+        for unit in (1, 10**3, 10**6, 10**9)
+    )
+
+
+def _is_count(value: Fraction, off: Fraction, tick: Fraction) -> bool:
+    """Whether a number is so many ticks, and shows it: unrelated ones are so near to a tick once in a hundred times."""
+    off += value * _ROUNDED + _DOUBLE
+    count = round(value / tick)
+    return count > 0 and off * 200 <= tick and abs(value - count * tick) <= off
+
+
 def _is_memory(fixed: Sequence[tuple[Setting, Number]]) -> bool:
     """Whether numbers are the measure of memory of each setting, in a usual unit."""
     if len({when.memory for when, _ in fixed}) < 2 or not all(when.memory for when, _ in fixed):

@@ -24,6 +24,8 @@ SURE = 75
 _FRAMEWORKS = frozenset(
     ["tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "scipy", "absl", "google", "h5py", "optree"]
 )
+_NAMES_ONLY = _FRAMEWORKS | {"sympy"}
+"""Packages whose draws at an import no result depends on."""
 
 
 def worthwhile(evidence: Evidence, causes: Sequence[Finding]) -> bool:
@@ -124,8 +126,10 @@ def _weight(draw: EntropyDraw, divergence: Divergence | None, *, proven: bool) -
     if divergence is None or divergence.kind not in ("step", "start"):
         # Nothing ties the draw to the difference but an experiment: packages draw names, keys and ports all the time.
         return 45 if proven and name not in _FRAMEWORKS else 0
-    if draw.importing:  # a package's own generator, seeded at its import and drawn from at any time
-        return 50
+    if draw.importing:
+        # A package's own generator, seeded at its import and drawn from at any time. What frameworks import draws
+        # names: sympy, which PyTorch imports, begins its numbers of symbols at one that it draws.
+        return 0 if _NAMES_ONLY.intersection((draw.importing, name)) else 50
     if divergence.kind == "step" and divergence.step > 1:
         return 82 if step == divergence.step - 1 else 0
     return 55 if not step and name not in _FRAMEWORKS else 0

@@ -16,16 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.verification.byte_tokens import of_bytes
-from envbuild.verification.clockwork import LARGER, MEMORY, RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
-from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import (
-    are_no_processes,
-    in_order,
-    mark_drawn,
-    mark_figures,
-    of_texts,
-    skeleton,
+from envbuild.verification.clockwork import (
+    LARGER,
+    MEMORY,
+    RATIO,
+    SHIFT,
+    TICK,
+    Setting,
+    Span,
+    When,
+    are_counts,
+    settings,
+    simplest,
 )
+from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
+from envbuild.verification.byte_tokens import of_bytes
+from envbuild.verification.tokens import from envbuild.verification.byte_tokens import of_bytes
+    number_of,     of_texts, are_no_processes, in_order, mark_drawn, mark_figures, skeleton
 
 START = 1_790_000_000
 
@@ -598,3 +605,38 @@ def test_a_reading_is_no_date_that_there_is_not(number: str) -> None:
 def test_numbers_that_are_no_processes_are_not_looked_at_closer(values: tuple[str, ...], *, expected: bool) -> None:
     """Files with 100,000 numbers that differ, as generators have them, took minutes."""
     assert are_no_processes(values) is expected
+
+
+def _waited(clock: Clock, show: Callable[[float], str]) -> str:
+    """Wait for another process, which takes as long as it takes."""
+    polls = 9 if clock.setting is None else 3 if clock.setting.start < (START + 2000) * 10**9 else 4
+    return show(spent(clock, polls))
+
+
+def _drawn(clock: Clock, show: Callable[[float], str]) -> str:
+    """Draw from a generator that the time seeds."""
+    return show(random.Random(clock.ns()).random() * 9)
+
+
+@pytest.mark.parametrize(
+    ("program", "show", "counts"),
+    [
+        (_waited, repr, True),
+        (_waited, lambda seconds: f"{seconds:.6f}", True),
+        (_waited, lambda seconds: str(seconds * 1000), True),
+        (_waited, lambda seconds: str(int(seconds * 1e9)), True),
+        (_waited, lambda seconds: str(seconds * 1.7), False),
+        (_waited, lambda seconds: f"{seconds:.2f}", False),
+        (_waited, lambda seconds: str(int(seconds)), False),
+        (_drawn, repr, False),
+        (_drawn, lambda number: f"{number:.4f}", False),
+        (_drawn, lambda number: str(int(number * 1e9)), False),
+        (_drawn, lambda number: str(int(number * 1e4)), False),
+    ],
+)
+def test_what_waits_for_others_takes_whole_ticks(
+    program: Callable[[Clock, Callable[[float], str]], str], show: Callable[[float], str], counts: bool
+) -> None:
+    """How many depends on these; what is drawn, or rounded so far that it fits anyway, is no count."""
+    texts = runs(lambda clock: program(clock, show))
+    assert are_counts([(when, number_of(str(text))) for when, text in texts]) == counts

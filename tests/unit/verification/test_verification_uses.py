@@ -180,6 +180,8 @@ def test_frameworks_draw_names_before_the_first_step() -> None:
     [
         {"importing": "torch", "module": "sympy.core.random", "used": False},
         {"importing": "torch", "module": "sympy.core.random", "used": None},
+        {"importing": "torch", "module": "sympy.core.symbol", "used": True},
+        {"importing": "botorch", "module": "sympy.core.symbol", "used": True},
         {"importing": "wandb", "module": "wandb.names"},
         {"importing": "", "used": False},
     ],
