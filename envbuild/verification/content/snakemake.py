@@ -66,7 +66,7 @@ def read_log(out: Canonical, data: bytes) -> None:
         raise UnreadableError("no text") from None
     out.unordered = True
     for number, row in enumerate((row for block in without_order(rows(data, out.masks)) for row in block), 1):
-        where = f"line {number}, those of jobs at the end in order of the alphabet"
+        where = f"line {number}, jobs sorted"
         out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)

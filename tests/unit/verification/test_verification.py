@@ -944,7 +944,7 @@ def screen(judged: Verdict, first: Divergence | None = None, causes: tuple[Findi
     """What people see of runs that differ."""
     runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
     table: dict[str, Any] = {"at_once": 1, **others}
-    found = Verification(verdict=judged, runs=runs, divergence=first, causes=causes, **table)
+    found = Verification(verdict=judged, divergence=first, causes=causes, **{"runs": runs, **table})
     return render.different(found)
 
 
@@ -1008,6 +1008,19 @@ def test_the_screen_without_a_cause_reports_it() -> None:
     )
     assert "  try                determinism: {threads: 1} in spec.yaml" in shown
     assert "  try                run one at a time (--jobs 1), then with determinism: {" in screen(verdict(), at_once=2)
+    shown = screen(verdict(), at_once=2, runs=tuple(Ran(record=record(each, processes=())) for each in IDS[:2]))
+    assert "  try                run one at a time (--jobs 1); leave parts of the program out" in shown
+
+
+@pytest.mark.parametrize(("loaded", "steps", "asked"), [(True, 0, True), (True, 3, False), (False, 0, False)])
+def test_threads_are_to_be_tried_where_a_library_computes(loaded: bool, steps: int, *, asked: bool) -> None:
+    """Not where no framework was loaded, nor where the parameters agree after each step."""
+    frameworks = {"torch": "2.9"} if loaded else {}
+    runs = tuple(Ran(record=record(each, processes=(process(frameworks=frameworks),)), steps=steps) for each in IDS[:2])
+    shown = screen(verdict(), runs=runs)
+    assert ("determinism: {threads: 1} in spec.yaml" in shown) is asked
+    shown = screen(verdict(), at_once=2, runs=runs)
+    assert ("run one at a time (--jobs 1), then with determinism: {" in shown) is asked
 
 
 def test_a_weak_cause_is_only_possible() -> None:
