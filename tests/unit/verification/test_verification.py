@@ -823,6 +823,22 @@ def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None
     assert bool(rank_causes(evidence(sources={"train.py": source}))) == named
 
 
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("dist.recv(got)", True),
+        ("dist.irecv(tensor=got, src=None)", True),
+        ("dist.recv(got, 1)", False),
+        ("dist.recv(got, src=rank)", False),
+        ("connection.recv()", False),
+    ],
+)
+def test_what_any_rank_sends_comes_in_any_order(call: str, *, named: bool) -> None:
+    """PyTorch's ``recv`` takes what arrives first, unless it is told from whom."""
+    found = rank_causes(evidence(sources={"train.py": f"import torch.distributed as dist\n{call}\n"}))
+    assert [cause.what.startswith("torch.distributed.recv() without src takes") for cause in found] == [True] * named
+
+
 def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
     """A kernel gives each cell a file of its own; a package that draws takes a seed as a rule."""
     here = "/tmp/ipykernel_4/144129.py"
