@@ -31,7 +31,7 @@ from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.clockwork import SHIFT, Span, are_counts, kind_of_numbers, settings
 from envbuild.verification.content.snakemake import is_log as is_log_of_jobs
-from envbuild.verification.content.snakemake import without_order
+from envbuild.verification.content.snakemake import is_started_by, without_order
 from envbuild.verification.doubtful import (
     MEASURED,
     are_far_apart,
@@ -416,7 +416,7 @@ def _in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -
 
 
 def _is_order_of_jobs(left: _Left, stream: Stream) -> bool:
-    """Whether nothing but lines of Snakemake's jobs came in another order, in runs that left its log.
+    """Whether nothing but lines of Snakemake's jobs came in another order, in runs that started it and left its log.
 
     Which of the jobs that are ready begins first is drawn (snakemake/scheduling), and which ends first is luck.
     """
@@ -425,7 +425,8 @@ def _is_order_of_jobs(left: _Left, stream: Stream) -> bool:
     for run in left.runs:
         text = kept(project, run.record.id, stream) or b""
         logs = any(is_log_of_jobs(PurePosixPath(output.path)) for output in run.record.outputs)
-        if not logs or len(text) >= KEPT_TEXT:
+        runs_jobs = any(is_started_by(process.arguments) for process in run.record.processes)
+        if not logs or not runs_jobs or len(text) >= KEPT_TEXT:
             return False
         blocks = without_order(rows(text, masks_of(run.record, ignored)))
         found.append([(row.masked.text, row.blanks) for block in blocks for row in block])

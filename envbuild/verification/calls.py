@@ -19,6 +19,9 @@ WITHOUT_WAITING = "blocking=False"
 UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
+ANY_RANK = "src=None"
+_RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
+"""What takes a tensor from whichever rank sends first, unless it is told which."""
 ISOLATED = "$ python -I"
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
@@ -100,7 +103,8 @@ class Call:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
-            come; ``SQL_TIME`` where a text in SQL asks for the time.
+            come; ``ANY_RANK`` where a rank takes what any other one sends; ``SQL_TIME`` where a text in SQL asks for
+            the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -243,6 +247,8 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield UNORDERED
     if _is_false(given.get("in_order", node)):
         yield OUT_OF_ORDER
+    if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
+        yield ANY_RANK
     if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
         yield CALLBACK
     if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):

@@ -223,7 +223,7 @@ def different(result: Verification) -> str:
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
-        *_because(result.causes, result.at_once),
+        *_because(result.causes, result.at_once, threads=_may_be_threads(result)),
         *(("note", note) for note in notes),
         *(("files" if not at else "", folder) for at, folder in enumerate(result.kept)),
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
@@ -310,11 +310,22 @@ def _printed(found: TextDifference) -> str:
     return f"{found.path} line {found.line:,}: {before} → {after}"
 
 
-def _because(causes: Sequence[Finding], at_once: int) -> Iterator[tuple[str, str]]:
+def _may_be_threads(result: Verification) -> bool:
+    """Whether threads of a library may be what makes runs differ: it computes, and no step trace speaks against it."""
+    if result.divergence is not None:
+        return result.divergence.rounding is not False
+    return any(process.frameworks and not run.steps for run in result.runs for process in run.record.processes)
+
+
+def _because(causes: Sequence[Finding], at_once: int, *, threads: bool = False) -> Iterator[tuple[str, str]]:
     if not causes:
         yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
-        first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
-        yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
+        if threads:
+            first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
+            yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
+        else:
+            first = "run one at a time (--jobs 1); " if at_once > 1 else ""
+            yield "try", f"{first}leave parts of the program out until runs are equal: that part makes them differ"
         return
     chief, *others = _said_once(causes)
     yield "likely cause" if chief.weight >= _LIKELY else "possible cause", _cause(chief)

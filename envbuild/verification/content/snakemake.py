@@ -24,6 +24,7 @@ _OF_JOBS = re.compile(
     r"|Select jobs to execute\.\.\.\s*$|Execute \d+ jobs\.\.\.\s*$|(?:Touching|Removing temporary) output(?: file)? \S"
 )
 """Lines that are written when a job begins or ends (snakemake/logging.py)."""
+_COMMAND = "snakemake"
 _FOLDER, _LOGS, _END = ".snakemake", "log", ".snakemake.log"
 
 
@@ -40,6 +41,11 @@ def is_hash_of_job(key: str, siblings: Iterable[str]) -> bool:
 def is_log(path: PurePath) -> bool:
     """Whether a file is a log of Snakemake's own, by its name and place."""
     return path.name.endswith(_END) and path.parent.name == _LOGS and path.parent.parent.name == _FOLDER
+
+
+def is_started_by(arguments: Sequence[str]) -> bool:
+    """Whether a process is Snakemake, by its command line: ``python /opt/env/bin/snakemake -c2``, ``-m snakemake``."""
+    return any(PurePath(word).name == _COMMAND for word in arguments[1:3])
 
 
 def without_order(lines: Iterable[Row]) -> list[list[Row]]:
@@ -66,7 +72,7 @@ def read_log(out: Canonical, data: bytes) -> None:
         raise UnreadableError("no text") from None
     out.unordered = True
     for number, row in enumerate((row for block in without_order(rows(data, out.masks)) for row in block), 1):
-        where = f"line {number}, those of jobs at the end in order of the alphabet"
+        where = f"line {number}, jobs sorted"
         out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)

@@ -249,16 +249,17 @@ JOBS = ("rule a:", "    output: x", "rule b:", "    output: y", "score 1", "scor
 
 
 @pytest.mark.parametrize(
-    ("order", "left_log", "of_jobs"),
+    ("order", "left_log", "command", "of_jobs"),
     [
-        ((2, 3, 0, 1, 4, 5), True, True),
-        ((2, 3, 0, 1, 4, 5), False, False),  # lines of that form that a program prints
-        ((0, 1, 2, 3, 5, 4), True, False),
-        ((2, 1, 0, 3, 4, 5), True, False),  # each with the output of the other
+        ((2, 3, 0, 1, 4, 5), True, "/opt/env/bin/snakemake", True),
+        ((2, 3, 0, 1, 4, 5), False, "/opt/env/bin/snakemake", False),
+        ((2, 3, 0, 1, 4, 5), True, "train.py", False),  # lines of that form that a program prints
+        ((0, 1, 2, 3, 5, 4), True, "/opt/env/bin/snakemake", False),
+        ((2, 1, 0, 3, 4, 5), True, "/opt/env/bin/snakemake", False),  # each with the output of the other
     ],
 )
 def test_the_order_of_jobs_of_snakemake_is_no_result(
-    order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, *, left_log: bool, of_jobs: bool
+    order: tuple[int, ...], command: str, monkeypatch: pytest.MonkeyPatch, *, left_log: bool, of_jobs: bool
 ) -> None:
     """Which of those that are ready begins first is drawn; all other lines keep their order."""
     texts = {"1": JOBS, "2": tuple(JOBS[at] for at in order)}
@@ -266,7 +267,9 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
         "envbuild.operations.doubtful.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
     )
     log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
-    made = [Ran(record=record(id=each, outputs=(log,) if left_log else ())) for each in texts]
+    started = cast(ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=()))
+    logs = (log,) if left_log else ()
+    made = [Ran(record=record(id=each, outputs=logs, processes=(started,))) for each in texts]
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
     left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
     assert _is_order_of_jobs(left, "stderr") is of_jobs

@@ -827,6 +827,22 @@ def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None
     assert bool(rank_causes(evidence(sources={"train.py": source}))) == named
 
 
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("dist.recv(got)", True),
+        ("dist.irecv(tensor=got, src=None)", True),
+        ("dist.recv(got, 1)", False),
+        ("dist.recv(got, src=rank)", False),
+        ("connection.recv()", False),
+    ],
+)
+def test_what_any_rank_sends_comes_in_any_order(call: str, *, named: bool) -> None:
+    """PyTorch's ``recv`` takes what arrives first, unless it is told from whom."""
+    found = rank_causes(evidence(sources={"train.py": f"import torch.distributed as dist\n{call}\n"}))
+    assert [cause.what.startswith("torch.distributed.recv() without src takes") for cause in found] == [True] * named
+
+
 def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
     """A kernel gives each cell a file of its own; a package that draws takes a seed as a rule."""
     here = "/tmp/ipykernel_4/144129.py"
@@ -967,7 +983,7 @@ def screen(judged: Verdict, first: Divergence | None = None, causes: tuple[Findi
     """What people see of runs that differ."""
     runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
     table: dict[str, Any] = {"at_once": 1, **others}
-    found = Verification(verdict=judged, runs=runs, divergence=first, causes=causes, **table)
+    found = Verification(verdict=judged, divergence=first, causes=causes, **{"runs": runs, **table})
     return render.different(found)
 
 
@@ -1031,6 +1047,19 @@ def test_the_screen_without_a_cause_reports_it() -> None:
     )
     assert "  try                determinism: {threads: 1} in spec.yaml" in shown
     assert "  try                run one at a time (--jobs 1), then with determinism: {" in screen(verdict(), at_once=2)
+    shown = screen(verdict(), at_once=2, runs=tuple(Ran(record=record(each, processes=())) for each in IDS[:2]))
+    assert "  try                run one at a time (--jobs 1); leave parts of the program out" in shown
+
+
+@pytest.mark.parametrize(("loaded", "steps", "asked"), [(True, 0, True), (True, 3, False), (False, 0, False)])
+def test_threads_are_to_be_tried_where_a_library_computes(loaded: bool, steps: int, *, asked: bool) -> None:
+    """Not where no framework was loaded, nor where the parameters agree after each step."""
+    frameworks = {"torch": "2.9"} if loaded else {}
+    runs = tuple(Ran(record=record(each, processes=(process(frameworks=frameworks),)), steps=steps) for each in IDS[:2])
+    shown = screen(verdict(), runs=runs)
+    assert ("determinism: {threads: 1} in spec.yaml" in shown) is asked
+    shown = screen(verdict(), at_once=2, runs=runs)
+    assert ("run one at a time (--jobs 1), then with determinism: {" in shown) is asked
 
 
 def test_a_weak_cause_is_only_possible() -> None:
