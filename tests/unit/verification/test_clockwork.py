@@ -30,9 +30,15 @@ from envbuild.verification.clockwork import (
     simplest,
 )
 from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.byte_tokens import of_bytes
-from envbuild.verification.tokens import from envbuild.verification.byte_tokens import of_bytes
-    number_of,     of_texts, are_no_processes, in_order, mark_drawn, mark_figures, skeleton
+from envbuild.verification.tokens import (
+    are_no_processes,
+    in_order,
+    mark_drawn,
+    mark_figures,
+    number_of,
+    of_texts,
+    skeleton,
+)
 
 START = 1_790_000_000
 
