@@ -42,6 +42,10 @@ _STDOUT, _STDERR = 1, 2
 _IDENTITY = "envbuild.run"
 """Label with the run's identity."""
 _WORKSPACE = "/workspace"
+_GUARD, _GATE = "/opt/envbuild/guard.py", "/opt/envbuild/lib/_envbuild/guard/gate.py"
+"""The image's entry point, and the part of the guard that waits."""
+_HELD = b"ENVBUILD_HELD"
+"""Known to ``envbuild/runtime/guard/gate.py`` too."""
 _RUN_DIR = "/run/envbuild"
 """Where guard and hook of a run write to."""
 
@@ -107,7 +111,7 @@ def _run(
             return None
         code = program.run(words, begun)
         if begun is None:
-            _keep(request, words, folder, group)
+            _keep(request, image, words, folder, group)
         if request.ended is not None:
             layers = [str(layer.path) for layer in image.trees]
             request.ended(EndedProgram(folder / "upper", layers, tree, gpus.places()))
@@ -115,10 +119,12 @@ def _run(
     return ContainerExit(code, out_of_memory=out_of_memory, timed_out=program.exceeded)
 
 
-def _keep(request: ContainerRun, words: Mapping[str, Any], folder: Path, group: Group) -> None:
+def _keep(request: ContainerRun, image: FoundImage, words: Mapping[str, Any], folder: Path, group: Group) -> None:
     """Keep how the program was begun, for the next run, unless that would write down what may be a secret."""
     process = next((str(mount.source) for mount in request.mounts if mount.target == _RUN_DIR), "")
     if not process or not early.wanted(str(folder.parent)) or _makes_places(request):
+        return
+    if not _guard_waits(request, image):
         return
     command, variables = words["command"], words["environment"]
     if list(mask_arguments(command)) == command and mask_environment(variables) == variables:
@@ -126,6 +132,18 @@ def _keep(request: ContainerRun, words: Mapping[str, Any], folder: Path, group: 
         groups = [str(Path(door).parent) for door in group.doors()]
         line = _line({**words, "held": True})
         early.keep(line, str(folder), "".join(groups[:1]), process, [*words["layers"], *sources])
+
+
+def _guard_waits(request: ContainerRun, image: FoundImage) -> bool:
+    """Whether the image's guard is what starts the program, and can be held: that of an older envbuild cannot."""
+    if request.entrypoint is not None or image.image.entrypoint[-1:] != (_GUARD,):
+        return False
+    if any(mount.target.startswith("/opt") for mount in request.mounts):
+        return False
+    for layer in reversed(image.trees):
+        with suppress(OSError):
+            return _HELD in Path(f"{layer.path}{_GATE}").read_bytes()
+    return False
 
 
 def _makes_places(request: ContainerRun) -> bool:
