@@ -12,10 +12,11 @@ was begun is ended and the run starts anew. So a start that is out of date, or o
 Nothing here imports more than the modules that the command has by then.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH109, PTH116, PTH120 - pathlib is not loaded yet
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH109, PTH116, PTH120 - pathlib is not loaded yet
 
 from __future__ import annotations
 
+import _imp
 import fcntl
 import os
 import stat
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 FOLDER = "starts"
 """Next to the folder of what programs write, in the store's derived things."""
 _FORMAT = "1"
-_SLOTS = 256
-"""Command lines that are remembered at most."""
+_REMEMBERED = 256
+"""Command lines that are remembered at most, about."""
 _MOST = 1 << 20
 """Bytes of a start."""
 _END = b"\0"
@@ -54,7 +55,7 @@ class _Plan:
 
     def __init__(self, key: bytes, folder: str) -> None:
         self.key, self.folder = key, folder
-        self.path = f"{folder}/{sum(key) % _SLOTS:02x}"
+        self.path = f"{folder}/{_imp.source_hash(0, key).hex()}"
 
 
 class Start:
@@ -308,6 +309,16 @@ def keep(line: bytes, folder: str, group: str, process: str, mounted: Sequence[s
         with open(descriptor, "wb") as stream:
             stream.write(data)
         os.rename(temporary, plan.path)
+        _forget_oldest(plan.folder)
+
+
+def _forget_oldest(folder: str) -> None:
+    """Remove a quarter of the starts, those that were made first, if there are too many."""
+    with os.scandir(folder) as entries:
+        ages = sorted((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path) for entry in entries)
+    if len(ages) > _REMEMBERED:
+        for _, path in ages[: len(ages) // 4]:
+            os.unlink(path)
 
 
 def end() -> None:

@@ -172,6 +172,20 @@ def test_where_it_cannot_begin_nothing_is_left(place: Path, missing: str) -> Non
     assert left == []
 
 
+def test_the_oldest_are_forgotten(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command line has a start of its own; there are not more and more of them."""
+    monkeypatch.setattr(early, "_REMEMBERED", 8)
+    for number in range(9):
+        kept(place, ("run", f"{number}.py"))
+        for path in (place / "store/derived" / early.FOLDER).iterdir():
+            status = path.stat()
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
+    texts = [path.read_bytes() for path in (place / "store/derived" / early.FOLDER).iterdir()]
+    assert sorted(number for number in range(9) for text in texts if f"{number}.py".encode() in text) == list(
+        range(2, 9)
+    )
+
+
 def test_the_second_program_of_a_command_is_no_start(place: Path) -> None:
     """A program of envbuild's own reads saved models: nobody begins with that one."""
     early.begin(("run", "t.py"), environment(place))
