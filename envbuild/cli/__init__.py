@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
+import _signal  # type: ignore[import-not-found]  # signal itself makes enumerations of its numbers: 4 ms
 import errno
 import gc
 import os
-import signal
 import sys
-import threading
-from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import NoReturn
 
-from envbuild.cli.interrupts import ended_by_signals
+TYPE_CHECKING = False  # ``typing`` takes a tenth of a short run, and a run begins before it
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 _GARBAGE = 100_000
 """New objects until one looks for garbage: at 700, to look at what is imported is a tenth of a short command."""
+_SIGHUP, _SIGINT, _SIGPIPE = 1, 2, 13
+"""Of all systems that envbuild runs on; ``signal`` makes enumerations of its numbers."""
 _UNFLUSHED = 120
 """The interpreter's own exit code where the last of what was printed could not be written."""
 
@@ -28,8 +29,18 @@ def entry() -> NoReturn:
     _take_names_as_bytes()
     _take_own_rights()
     ended: list[int] = []
-    code = _run(list(sys.argv[1:]), ended, last=True)
+    code = _run(sys.argv[1:], ended, last=True)
     _end(code, wait=not ended)
+
+
+def _begin(arguments: Sequence[str]) -> None:
+    """Begin a run with the local engine before anything else is imported; the process ends with the command."""
+    from envbuild.cli import quick
+
+    if quick.read(arguments) is not None and quick.may_be_local(os.environ):
+        from envbuild.engine.local import early
+
+        early.begin(arguments, os.environ)
 
 
 def _open_closed_streams() -> None:
@@ -72,7 +83,7 @@ def _take_own_rights() -> None:
     ignores them, as ``nohup`` has it, goes on to do so.
     """
     os.umask(os.umask(0o077) & ~0o700)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def _end(code: int, *, wait: bool) -> NoReturn:
@@ -82,6 +93,9 @@ def _end(code: int, *, wait: bool) -> NoReturn:
         wait: for the threads that are not daemons; after a signal nobody waits for those of a pool.
     """
     if wait:
+        import atexit
+        import threading
+
         threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter calls for it
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -109,15 +123,17 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
         last: the process ends then.
     """
     try:
+        if last:
+            _begin(arguments)
         code = _invoked(arguments, ended, last=last)
     except KeyboardInterrupt:
         if not ended:
-            ended.append(signal.SIGINT)
+            ended.append(_SIGINT)
     except OSError as error:  # of reporting an error
         if error.errno != errno.EIO:
             raise
         _drop_streams()
-        return 128 + signal.SIGHUP
+        return 128 + _SIGHUP
     if not ended:
         return code
     try:
@@ -129,11 +145,12 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
 
 def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
     """Turn errors into exit codes; one that an interrupt brought about is part of the interrupt."""
+    from envbuild.cli.interrupts import ended_by_signals
     from envbuild.errors import EnvbuildError
 
     try:
         with ended_by_signals(ended, last=last):
-            code = _invoke(arguments, last=last)
+            code = _invoke(arguments)
         if not ended:  # typer turns the interrupt into a separate code and prints nothing
             sys.stdout.flush()
         return code
@@ -144,34 +161,30 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
+        return 128 + _SIGPIPE
     except OSError as error:
         if error.errno == errno.EIO and not error.filename:  # the terminal is closed
             _drop_streams()
-            return 128 + signal.SIGHUP
+            return 128 + _SIGHUP
         return 1 if ended else _refused(error)
     except Exception as error:
         return 1 if ended else _limited(error) or _unexpected(error)
 
 
-def _invoke(arguments: Sequence[str], *, last: bool) -> int:
-    """Run a command line; most of ``run`` do without typer (``quick``).
-
-    Args:
-        last: the process ends then, so that what it starts early need not be ended if no program is run.
-    """
+def _invoke(arguments: Sequence[str]) -> int:
+    """Run a command line; most of ``run`` do without typer (``quick``)."""
     from envbuild.cli import quick
 
     values = quick.read(arguments)
     if values is not None:
-        if last and quick.may_be_local(os.environ):
-            from envbuild.engine.local.helper import start_early
-
-            start_early()
         quick.load_msgspec()
         from envbuild.cli.running import run_program
 
-        return run_program(**values)
+        try:
+            return run_program(**values)
+        finally:
+            if "envbuild.engine.local.early" in sys.modules:
+                sys.modules["envbuild.engine.local.early"].end()
     from envbuild.cli.app import invoke
 
     return invoke(arguments)

@@ -7,14 +7,13 @@ also reports it. A test compares the table, and what is read by it, with typer's
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from envbuild.core.patterns import lazy
+TYPE_CHECKING = False  # a run begins before ``typing`` is imported
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
 
 _FLAGS = {
     "--tensors": ("tensors", True),
@@ -31,8 +30,16 @@ _FLAGS = {
     "--verbose": ("verbose", True),
     "-v": ("verbose", True),
 }
+
+
+def _path(text: str) -> Path:
+    from pathlib import Path
+
+    return Path(text)
+
+
 _VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "--lock": ("lock", Path),
+    "--lock": ("lock", _path),
     "--variant": ("variant", str),
     "--platform": ("platform", str),
     "--network": ("network", str),
@@ -86,29 +93,81 @@ def may_be_local(environment: Mapping[str, str]) -> bool:
 def load_msgspec() -> None:
     """Import msgspec without ``typing_extensions``, whose import takes 12 ms; Python 3.11 has what it needs of it.
 
-    msgspec imports ``uuid``, and that ``platform`` for the system's name alone: 2 ms. It keeps the ``re.compile`` that
-    it finds, for the 50 patterns of a lock's fields, of which a run needs a few: 4 ms.
+    msgspec imports ``uuid``, and that ``platform`` for the system's name alone: 2 ms; and what makes schemas of types,
+    1 ms. ``pathlib`` imports ``urllib.parse`` for addresses of files, 2 ms. msgspec keeps the ``re.compile`` that it
+    finds, for the 50 patterns of a lock's fields, of which a run needs a few: 4 ms.
     """
-    if sys.version_info >= (3, 11) and "msgspec" not in sys.modules:
-        instead: dict[str, Any] = {"typing_extensions": None, "platform": _NoPlatform("platform")}
-        instead = {name: module for name, module in instead.items() if name not in sys.modules}
-        sys.modules.update(instead)  # of None an import fails, and msgspec takes typing
-        compiled, re.compile = re.compile, lazy  # type: ignore[assignment]
-        try:
-            import msgspec  # noqa: F401
-        finally:
-            re.compile = compiled
-            for name in instead:
+    if sys.version_info >= (3, 11):
+        _load_without_the_rest()
+
+
+def _load_without_the_rest() -> None:
+    with _Instead({"urllib.parse": ("quote_from_bytes",)}):
+        import pathlib  # noqa: F401
+    import re
+
+    from envbuild.core.patterns import lazy
+
+    later = {"platform": (), "msgspec.inspect": (), "msgspec._json_schema": ("schema", "schema_components")}
+    if "msgspec" not in sys.modules:
+        with _Instead(later, absent="typing_extensions") as instead:
+            if "platform" in instead:
+                instead["platform"].system = lambda: os.uname().sysname
+            compiled, re.compile = re.compile, lazy  # type: ignore[assignment]
+            try:
+                import msgspec  # noqa: F401
+            finally:
+                re.compile = compiled
+
+
+class _Instead:
+    """Has modules that are imported in the block get others, which import the real ones when they are first used.
+
+    Args:
+        names: the modules that are replaced, unless they are loaded, and those of their functions that are taken by
+            name.
+        absent: a module that is not found in the block, so that another one is taken.
+    """
+
+    def __init__(self, names: Mapping[str, Sequence[str]], absent: str = "") -> None:
+        self._modules: dict[str, Any] = {
+            name: _Late(name, functions) for name, functions in names.items() if name not in sys.modules
+        }
+        if absent and absent not in sys.modules:
+            self._modules[absent] = None
+
+    def __enter__(self) -> dict[str, Any]:
+        """Put them into their places; returns them."""
+        sys.modules.update(self._modules)
+        return self._modules
+
+    def __exit__(self, *error: object) -> None:
+        """Take them away again."""
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is module:
                 del sys.modules[name]
 
 
-class _NoPlatform(ModuleType):
-    """Replaces ``platform`` while ``uuid`` is imported."""
+class _Late(type(sys)):  # type: ignore[misc]  # types.ModuleType
+    """Stands for a module until something of it is used."""
 
-    @staticmethod
-    def system() -> str:
-        """Return the system's name."""
-        return os.uname().sysname
+    def __init__(self, name: str, functions: Sequence[str]) -> None:
+        super().__init__(name)
+        for each in functions:
+            setattr(self, each, self._function(each))
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        def called(*arguments: Any, **named: Any) -> Any:
+            return self.__getattr__(name)(*arguments, **named)
+
+        return called
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import system's questions
+            raise AttributeError(name)
+        from importlib import import_module
+
+        return getattr(import_module(self.__name__), name)
 
 
 def _option(word: str, following: Sequence[str], values: dict[str, Any]) -> int:

@@ -10,10 +10,10 @@ from envbuild.difference.finding import NOWHERE, Finding, Outcome, PrintedLine, 
 from envbuild.difference.text import digest, numbers, shown, some
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, not_looked_at, unread
 from envbuild.record.compare_outputs import compare as different_files
-from envbuild.record.compare_printed import compare_printed, printed_anything
+from envbuild.record.compare_printed import compare_printed
 from envbuild.record.measurements import is_measured
 from envbuild.record.model import Output, Point, Record
-from envbuild.record.printed import STREAMS, Printed, Stream, measured_in
+from envbuild.record.printed import STREAMS, Printed, Stream, measured_in, printed_anything
 
 _WEIGHT = 100
 
@@ -56,7 +56,7 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "unknown"
     if a.outputs or a.outside or a.deleted or a.folders or _measured(a):
         return "equal"
-    return "equal" if printed_anything(a) and not lines.unknown else "unknown"
+    return "equal" if printed_anything(a.printed) and not lines.unknown else "unknown"
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
@@ -66,10 +66,10 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
             return f"{side} has no results: {_why(record)}"
     sentence = outcome(a, b)
     if sentence == "unknown" and unread(a):
-        rest = "all else is equal" if _left_anything(a) or printed_anything(a) else "there is nothing else"
+        rest = "all else is equal" if _left_anything(a) or printed_anything(a.printed) else "there is nothing else"
         return f"not known: {some(unread(a))} could not be read in either run; {rest}"
     if sentence == "unknown":
-        phrases = compare_printed(a, b).unknown if printed_anything(a) or printed_anything(b) else ()
+        phrases = compare_printed(a, b).unknown if printed_anything(a.printed) or printed_anything(b.printed) else ()
         if not phrases:
             return "nothing to compare: neither run left outputs or metrics"
         return f"not known: {phrases[0]}" + ("; all else is equal" if _left_anything(a) else "")

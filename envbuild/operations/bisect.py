@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.core.fs import folder_below
+from envbuild.core.identity import new_id
 from envbuild.core.redact import MASK
 from envbuild.difference.bisect import Answer, search
 from envbuild.difference.results import outcome
@@ -164,7 +165,7 @@ class _Bench:
         self._allowed = allowed
         self._a, self._b, self._texts = a, b, texts
         self._connect, self._build = connect, build
-        self._folder = state_path(a.project, f"bisect-{history.new_id()}")
+        self._folder = state_path(a.project, f"bisect-{new_id()}")
         self._images: dict[str, _Image] = {}
         self._engine: Engine | None = None
         self._number = 0

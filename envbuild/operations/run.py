@@ -17,6 +17,7 @@ from envbuild.core.fs import claimed
 from envbuild.core.platforms import MACHINES
 from envbuild.errors import EngineError, EnvbuildError, HostMismatchError
 from envbuild.image.record import ImageRecord, is_recorded, read_image_record
+from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.operations import ranks
 from envbuild.operations.engines import connect, is_local, note_way
@@ -158,6 +159,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         signer=signer,
         index=index,
         arguments=options.command,
+        identity=_begun(loaded.path, engine),
         environment=options.environment,
         mounts=options.mounts,
         network=options.network,
@@ -177,6 +179,15 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         preload=load_reader,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _begun(lock: Path, engine: Engine) -> str:
+    """Return the identity of the run that the command has begun already; empty if it has not."""
+    from envbuild.engine.local import early
+
+    if not is_local(engine):
+        early.end()
+    return early.identity(str(lock.resolve().parent / STATE_FOLDER / "runs"))
 
 
 def _allowed(lock: Lock, options: RunOptions, engine: Engine, events: Events) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core import leftovers
+from envbuild.core.identity import new_id
 from envbuild.difference.text import shown
 from envbuild.errors import UsageError
 from envbuild.operations import clock
@@ -225,11 +226,10 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
 
     Folders mounted to be written are there only once, so that runs that share one go in turn.
     """
-    from envbuild.record import history
     from envbuild.runs.project_copy import check_size, plan_copy
     from envbuild.runs.repeat import scratch_folder, slots_for, visible_cpus
 
-    identity = history.new_id()
+    identity = new_id()
     shared = any(not mount.read_only for mount in request.mounts)
     jobs = 1 if options.in_place or shared else options.jobs
     slots = slots_for(request.lock, options.count, jobs, cpus := visible_cpus(engine))

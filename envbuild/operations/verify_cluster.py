@@ -19,6 +19,7 @@ from envbuild.cluster.batch import Job
 from envbuild.cluster.rank import numbers_text
 from envbuild.core import leftovers
 from envbuild.core.fs import read_regular
+from envbuild.core.identity import new_id
 from envbuild.core.text import plain, plural
 from envbuild.errors import JobError, UsageError
 from envbuild.operations import follow_job, submit
@@ -203,7 +204,7 @@ def verify_on_slurm(
     """
     _check(options, job)
     loaded = load_lock(shared.lock, shared.search_from, option=True)
-    plan = part_plan(_request(shared, loaded), options, history.new_id())
+    plan = part_plan(_request(shared, loaded), options, new_id())
     asked = replace(job, array=f"0-{options.count - 1}", exclusive=True)
     text = _script(asked, loaded, plan, words)
     leftovers.note(plan.folder)

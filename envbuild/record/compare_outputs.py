@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from envbuild.record.measurements import is_measured
-from envbuild.record.model import Output, Record
-
-NOTHING_LEFT = "nothing was left in "
-"""How a sentence begins about a path outside the project that was asked for."""
+from envbuild.record.model import NOTHING_LEFT, Output, Record
 
 
 def compare(record: Record, earlier: Record) -> tuple[str, ...]:

@@ -17,11 +17,6 @@ def several_processes(*records: Record) -> bool:
     return any(len(record.processes) > 1 for record in records)
 
 
-def printed_anything(record: Record) -> bool:
-    """Whether it is recorded that a run printed something."""
-    return any(each.anything for each in (record.printed or {}).values())
-
-
 class PrintedComparison(NamedTuple):
     """What two runs printed, compared.
 

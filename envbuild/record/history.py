@@ -1,13 +1,11 @@
 """Where run records are stored: ``.envbuild/runs/<id>/record.json`` below the project, plain files.
 
-Identities are ULIDs (https://github.com/ulid/spec): 48 bits of time and 80 random ones in Crockford's base 32, so that
-names sort by time.
+Names sort by time: see ``envbuild.core.identity``.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from envbuild.cluster.rank import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
+from envbuild.core.identity import ALPHABET, LENGTH
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.model import Record, RecordError, dumps, loads
-from envbuild.record.printed import STREAMS
+from envbuild.record.printed import STREAMS, printed_anything
 
 if TYPE_CHECKING:
     from envbuild.record.jobs import JobRecord
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 PROCESS = "process"
 """Folder of a run that is mounted at ``/run/envbuild``."""
 _NAME = RECORD
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_LENGTH = 26
 _DIGITS = 7
 _NAMED = 5
 """How many runs are named that begin alike."""
@@ -34,13 +31,6 @@ LIMIT = 256 << 20
 """Most bytes of a record."""
 _LOOK_BACK = 50
 """How many earlier records are read to find an equal run."""
-
-
-def new_id(milliseconds: int | None = None) -> str:
-    """Make a run identity from a time in milliseconds since 1970 (now by default) and 80 random bits."""
-    when = time.time_ns() // 1_000_000 if milliseconds is None else milliseconds
-    number = (when & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in reversed(range(_LENGTH)))
 
 
 def run_folder(project: Path, identity: str) -> Path:
@@ -158,12 +148,12 @@ def _content(project: Path, identity: str) -> bytes:
 
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
-    from envbuild.record import compare_outputs as outputs
-    from envbuild.record.compare_printed import compare_printed, printed_anything
-
     files = bool(record.outputs or record.outside)
-    if record.exit_code != 0 or record.timed_out is not None or not (files or printed_anything(record)):
+    if record.exit_code != 0 or record.timed_out is not None or not (files or printed_anything(record.printed)):
         return {}
+    from envbuild.record import compare_outputs as outputs
+    from envbuild.record.compare_printed import compare_printed
+
     nearest: dict[str, object] = {}
     for count, earlier in enumerate(_records(project)):
         if count >= _LOOK_BACK:
@@ -214,4 +204,4 @@ def _identities(project: Path) -> list[str]:
             names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
     except OSError:
         return []
-    return sorted((name for name in names if len(name) == _LENGTH and set(name) <= set(_ALPHABET)), reverse=True)
+    return sorted((name for name in names if len(name) == LENGTH and set(name) <= set(ALPHABET)), reverse=True)

@@ -35,6 +35,8 @@ Value = float | Literal["nan", "inf", "-inf"]
 """To the last bit; ``float(value)`` reads what JSON has no number for."""
 Point = tuple[int, Value]
 """A step and a value."""
+NOTHING_LEFT = "nothing was left in "
+"""How a sentence begins about a path outside the project that was asked for."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):

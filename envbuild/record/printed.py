@@ -69,6 +69,11 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{plural(self.lines, 'line')} of {name}" + (f" ({masked} masked)" if masked else "") + rest
 
 
+def printed_anything(printed: Mapping[Stream, Printed] | None) -> bool:
+    """Whether it is recorded that a run printed something."""
+    return any(each.anything for each in (printed or {}).values())
+
+
 def measured_in(printed: Mapping[Stream, Printed] | None) -> str:
     """Name the kinds of measurements, and drawn names, that were masked in what a run printed; empty if there are none.
 

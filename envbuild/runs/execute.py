@@ -20,6 +20,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import folder_below, read_foreign
+from envbuild.core.identity import new_id
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
@@ -42,6 +43,8 @@ _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _GIT_PATIENCE = 10.0
 """Seconds that a program waits for git at most: a large repository on a slow disk, looked at for the first time."""
+_SHORT = 0.1
+"""Seconds after which a program is no short one: what only longer ones need is imported then, while they run."""
 _FILE = 16 << 20
 """Bytes of the largest list of what was in memory that is read."""
 _STDERR = 2
@@ -74,7 +77,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git
     )
     around.targets = tuple(mount.target for mount in container.mounts)
-    _make_folders(request.project, folder, owner)
+    _make_folders(request.project, folder, owner, made=bool(request.identity))
     fingerprint.pass_to_container(request.lock_path, request.lock, folder)
     history.save(request.project, record)
     sources.keep_lock(request.project, request.lock_path)
@@ -216,7 +219,7 @@ def _first_record(
     inside = request.directory.resolve()
     below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."
     record = Record(
-        id=history.new_id(),
+        id=request.identity or new_id(),
         state="running",
         start=_now(),
         lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
@@ -240,14 +243,14 @@ def _script(project: Path, path: Path | None) -> Script | None:
     return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
 
 
-def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
-    """Make the folder that guard and hook write to and all above it, owned by the caller.
+def _make_folders(project: Path, folder: Path, owner: tuple[int, int], *, made: bool) -> None:
+    """Make the folder that guard and hook write to and all above it, owned by the caller; it may be ``made`` already.
 
     It is closed to other users: arguments and parameters are in it, as in the record.
     """
     names = folder.relative_to(project).parts
     with folder_below(project, *names[:-1], make=True, owner=owner) as above:
-        (above / names[-1]).mkdir(mode=0o700)
+        (above / names[-1]).mkdir(mode=0o700, exist_ok=made)
         if owner[0] != os.getuid():
             os.chown(above / names[-1], *owner, follow_symlinks=False)
     with folder_below(project, STATE_FOLDER, EMPTY, make=True, owner=owner):
@@ -335,7 +338,8 @@ class _Readers:
 class _Facts:
     """Facts gathered by a thread, and saved as soon as they are known: of git before the program starts, then the rest.
 
-    What only they and the end of a run need is imported there too, while the program runs.
+    What only they and the end of a run need is imported there too, while the program runs. Half of it is needed if
+    the program left or printed something: that is imported once the program is no short one, which would wait for it.
 
     Attributes:
         record: is saved with the facts.
@@ -346,7 +350,7 @@ class _Facts:
         self._found: dict[str, Any] = {}
         self._given = False
         self._turn = threading.Lock()
-        self._looked, self._starts = threading.Event(), threading.Event()
+        self._looked, self._starts, self._ended = threading.Event(), threading.Event(), threading.Event()
         threading.Thread(target=self._look, args=(request.project,), name="git", daemon=True).start()
         self._work = threading.Thread(target=self._gather, args=(request, engine), name="facts", daemon=True)
 
@@ -364,6 +368,7 @@ class _Facts:
     def result(self) -> dict[str, Any]:
         """Wait for the facts; those that could not be had, or not in time, are absent."""
         self.wait_for_git()  # the program did not start, if that was not done before
+        self._ended.set()
         self._work.join(_PATIENCE)
         with self._turn:
             self._given = True
@@ -384,12 +389,15 @@ class _Facts:
         self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
+        from envbuild.runs import observations  # noqa: F401 - loaded while the program runs
+        from envbuild.runs.results import metrics, tensors  # noqa: F401
+
+        if self._ended.wait(_SHORT):
+            return
         with self._turn, suppress(OSError):
             if not self._given and self.record is not None:
                 history.save(request.project, msgspec.structs.replace(self.record, **self._found))
         from envbuild.record import compare_outputs, compare_printed  # noqa: F401 - loaded while the program runs
-        from envbuild.runs import observations  # noqa: F401
-        from envbuild.runs.results import metrics, tensors  # noqa: F401
 
         if request.preload is not None:
             request.preload()

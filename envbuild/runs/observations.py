@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,13 @@ def _first(folder: Path) -> tuple[list[str], int]:
                     count += 1
                     yield entry.name
 
-    first = heapq.nsmallest(_MOST, names())
+    left = names()
+    some = list(islice(left, _MOST + 1))
+    if len(some) <= _MOST:
+        return sorted(some), 0
+    import heapq  # a program of so many processes is rare
+
+    first = heapq.nsmallest(_MOST, chain(some, left))
     return first, count - len(first)
 
 

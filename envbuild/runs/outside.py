@@ -22,7 +22,7 @@ from envbuild.core.fs import read_foreign
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
-from envbuild.record.model import Output
+from envbuild.record.model import NOTHING_LEFT, Output
 from envbuild.runs import workspace
 
 if TYPE_CHECKING:
@@ -155,8 +155,6 @@ class Outside(msgspec.Struct, kw_only=True):
         Returns:
             All files by path, and what was not looked at, a sentence each.
         """
-        from envbuild.record.compare_outputs import NOTHING_LEFT
-
         for target, before in self._before.items():
             self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
         self._in_memory(memory)

@@ -43,6 +43,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         lock_path: the lock's file; its folder is the project.
         lock: what it reports.
         image: reference or identity for the engine; ``config`` is its config digest in hex.
+        identity: of the run, where it was chosen before; empty: a new one.
         arguments: a script with its arguments, ``-m MODULE …``, or a command line; empty for a shell.
         verbatim: ``arguments`` is a command line even if it looks like a script.
         directory: the caller's working directory.
@@ -87,6 +88,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     config: str
     arguments: tuple[str, ...]
+    identity: str = ""
     verbatim: bool = False
     directory: Path = msgspec.field(default_factory=Path.cwd)
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbuild.cli.render.records import failed_ranks
+from envbuild.cluster.rank import Rank
 from envbuild.core.text import plural
 from envbuild.record.model import Record
 from envbuild.record.printed import measured_in
@@ -30,7 +30,7 @@ def summary(record: Record) -> str:
         parts.append(plural(count, "output") if count else "no outputs")
     if record.state == "finished" and record.outside:
         parts.append(f"{len(record.outside)} outside the project")
-    if record.rank is not None and (others := failed_ranks(record.rank)):
+    if record.rank is not None and (others := _others(record.rank)):
         parts.append(others)
     if record.input_changes:
         parts.append("input data changed meanwhile")
@@ -46,6 +46,12 @@ def summary(record: Record) -> str:
     elif record.differs_from:
         parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
     return " · ".join(parts)
+
+
+def _others(rank: Rank) -> str:
+    from envbuild.cli.render.records import failed_ranks  # most runs are no job's
+
+    return failed_ranks(rank)
 
 
 def unread_processes(record: Record) -> str:

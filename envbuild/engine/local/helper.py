@@ -1,21 +1,23 @@
 """The process that makes a program's namespaces (``program_process.py``), as envbuild sees it: start, wait, end.
 
 It is a fresh interpreter, since a copy of this process would show the program this process's variables and memory. It
-takes 20 ms until it can read a request, so a command that will need one starts it first (``start_early``), and imports
+takes 20 ms until it can read a request, so a command that will need one starts it first (``early.py``), and imports
 what else it needs meanwhile. One that gets no request ends with this process.
 """
 
 from __future__ import annotations
 
-import _socket as socket  # socket itself makes enumerations of its numbers: 2.5 ms
+import _signal as signal  # type: ignore[import-not-found]  # signal itself makes enumerations of its numbers: 4 ms
+import _socket as socket  # so does socket: 2.5 ms
 import fcntl
 import os
-import signal
 import struct
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+
+TYPE_CHECKING = False  # a run begins before ``typing`` is imported
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120 - pathlib is not loaded yet
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from envbuild.engine.local.program_process import main; main()"
@@ -25,6 +27,7 @@ _ABOVE = 10
 """No descriptor below it is the other end of the socket, so that it can be moved to ``_CHANNEL``."""
 
 _early: list[Helper] = []
+_left: list[Helper] = []
 
 
 def starter(prefix: Sequence[str], descriptor: int) -> list[str]:
@@ -95,8 +98,10 @@ class Helper:
     def end(self) -> None:
         """Make sure that it has ended, and with it the program's processes."""
         if not self.has_ended():
-            with suppress(ProcessLookupError):
+            try:  # noqa: SIM105 - contextlib is not loaded yet
                 os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
             self.wait()
         self.channel.close()
 
@@ -119,12 +124,24 @@ def _exists(number: int) -> bool:
     return True
 
 
-def start_early() -> None:
-    """Start the process that the next program will need; where that fails, the program's own start will report it."""
-    try:
-        _early.append(Helper())
-    except OSError:
-        return
+def leave(helper: Helper) -> None:
+    """Let a process end by itself that has nothing left to do; ``wait_for_left`` waits for it."""
+    helper.channel.close()
+    _left.append(helper)
+    for each in list(_left):
+        if each.has_ended() and each in _left:
+            _left.remove(each)
+
+
+def wait_for_left() -> None:
+    """Wait for the ends of processes that were left."""
+    while _left:
+        _left.pop().wait()
+
+
+def keep_early(helper: Helper) -> None:
+    """Keep a process that was started early for the next program."""
+    _early.append(helper)
 
 
 def take(prefix: Sequence[str]) -> Helper:

@@ -45,13 +45,15 @@ class Group:
 
     Args:
         limits: what is asked for; the number of processes is limited too where it can be.
+        made: a group that was made for this run, and the descriptor that holds it; empty for none.
 
     Raises:
         EngineError: a limit that was asked for cannot be had here.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, made: tuple[str, int] = ("", -1)) -> None:
         self._limits = limits
+        self._early = made
         self._folders: dict[Path, int] = {}
         self._locks: list[int] = []
         self._memory: Path | None = None
@@ -134,6 +136,11 @@ class Group:
 
     def _made(self, parent: Path) -> Path:
         """Make a group and hold it; until it is held others may take it for one of a killed run."""
+        path, lock = self._early
+        if path and Path(path).parent == parent:
+            self._early = ("", -1)
+            self._locks.append(lock)
+            return Path(path)
         while True:
             made = parent / f"envbuild-{os.getpid()}-{os.urandom(4).hex()}"
             made.mkdir()

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from envbuild.core.fs import hold, random_name
 from envbuild.core.leftovers import registered
+from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.engine.local import early
 from envbuild.engine.local.gpus import Handed
-from envbuild.engine.local.helper import Helper, take
+from envbuild.engine.local.helper import Helper, leave, take
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
 from envbuild.engine.local.linked import FoundTree, changes, prepare
@@ -37,6 +39,15 @@ if TYPE_CHECKING:
     import tarfile
 
 _STDOUT, _STDERR = 1, 2
+_IDENTITY = "envbuild.run"
+"""Label with the run's identity."""
+_WORKSPACE = "/workspace"
+_GUARD, _GATE = "/opt/envbuild/guard.py", "/opt/envbuild/lib/_envbuild/guard/gate.py"
+"""The image's entry point, and the part of the guard that waits."""
+_HELD = b"ENVBUILD_HELD"
+"""Known to ``envbuild/runtime/guard/gate.py`` too."""
+_RUN_DIR = "/run/envbuild"
+"""Where guard and hook of a run write to."""
 
 
 def run_program(
@@ -55,21 +66,94 @@ def run_program(
         gpus: what it gets for its GPUs.
         tree: the image as one folder, where there is no overlay.
     """
+    begun = early.take(request.labels.get(_IDENTITY, ""), like_others=_may_be_begun(request, way, tree))
+    if begun is not None:
+        try:
+            found = _run(request, image, way, gpus, tree, begun)
+        finally:
+            begun.end()
+        if found is not None:
+            return found
+    found = _run(request, image, way, gpus, tree, None)
+    assert found is not None  # noqa: S101 - nothing was begun that could be another run
+    return found
+
+
+def _may_be_begun(request: ContainerRun, way: Way, tree: FoundTree | None) -> bool:
+    """Whether a run may be begun before it is known: see ``early.py``."""
+    odd = (request.tty, request.watcher, request.gpus, request.emulator, request.cpus, request.memory, request.cpuset)
+    return request.interactive and not any(odd) and not way.prefix and tree is None
+
+
+def _run(
+    request: ContainerRun,
+    image: FoundImage,
+    way: Way,
+    gpus: Handed,
+    tree: FoundTree | None,
+    begun: early.Start | None,
+) -> ContainerExit | None:
+    """Run the program as ``run_program`` does; None: it is not the one that was begun, and nothing was run."""
     with ExitStack() as stack:
-        folder = stack.enter_context(own_folder(way.scratch))
-        group = stack.enter_context(Group(Limits(cpus=request.cpus, memory=request.memory)))
+        folder = stack.enter_context(own_folder(way.scratch, begun))
+        made = begun.hand_over_group() if begun else ("", -1)
+        group = stack.enter_context(Group(Limits(cpus=request.cpus, memory=request.memory), made))
+        if begun:
+            stack.callback(begun.end)  # a group with processes cannot be removed
         if tree is not None:
             _prepare(tree, folder / "upper")
         program = _Program(request, way.prefix)
         words = describe(request, image, folder, gpus, tree)
         if way.prefix:
             words |= {"parent": 0, "entered": True}
-        code = program.run(words | {"groups": group.doors(), "limited": group.is_needed()})
+        words |= {"groups": group.doors(), "limited": group.is_needed()}
+        if begun is not None and not begun.fits(_line({**words, "held": True})):
+            return None
+        code = program.run(words, begun)
+        if begun is None:
+            _keep(request, image, words, folder, group)
         if request.ended is not None:
             layers = [str(layer.path) for layer in image.trees]
             request.ended(EndedProgram(folder / "upper", layers, tree, gpus.places()))
         out_of_memory = code != 0 and group.out_of_memory()
     return ContainerExit(code, out_of_memory=out_of_memory, timed_out=program.exceeded)
+
+
+def _keep(request: ContainerRun, image: FoundImage, words: Mapping[str, Any], folder: Path, group: Group) -> None:
+    """Keep how the program was begun, for the next run, unless that would write down what may be a secret."""
+    process = next((str(mount.source) for mount in request.mounts if mount.target == _RUN_DIR), "")
+    if not process or not early.wanted(str(folder.parent)) or _makes_places(request):
+        return
+    if not _guard_waits(request, image):
+        return
+    command, variables = words["command"], words["environment"]
+    if list(mask_arguments(command)) == command and mask_environment(variables) == variables:
+        sources = [mount["source"] for mount in words["mounts"] if mount["source"] != process]
+        groups = [str(Path(door).parent) for door in group.doors()]
+        line = _line({**words, "held": True})
+        early.keep(line, str(folder), "".join(groups[:1]), process, [*words["layers"], *sources])
+
+
+def _guard_waits(request: ContainerRun, image: FoundImage) -> bool:
+    """Whether the image's guard is what starts the program, and can be held: that of an older envbuild cannot."""
+    if request.entrypoint is not None or image.image.entrypoint[-1:] != (_GUARD,):
+        return False
+    if any(mount.target.startswith("/opt") for mount in request.mounts):
+        return False
+    for layer in reversed(image.trees):
+        with suppress(OSError):
+            return _HELD in Path(f"{layer.path}{_GATE}").read_bytes()
+    return False
+
+
+def _makes_places(request: ContainerRun) -> bool:
+    """Whether mounts may have places made for them in the project, which a run looks at before that."""
+    project = next((mount.source for mount in request.mounts if mount.target == _WORKSPACE), None)
+    for mount in request.mounts:
+        below = mount.target.removeprefix(f"{_WORKSPACE}/")
+        if below != mount.target and (project is None or project / below not in (mount.source, mount.source.parent)):
+            return True
+    return False
 
 
 def _prepare(tree: FoundTree, own: Path) -> None:
@@ -181,19 +265,24 @@ class _Program:
         self._answers = Answers()
         self.exceeded: float | None = None
 
-    def run(self, words: Mapping[str, Any]) -> int:
+    def run(self, words: Mapping[str, Any], begun: early.Start | None = None) -> int:
         """Run it; returns its exit code.
+
+        Args:
+            words: what its process is asked for.
+            begun: the process that was asked already, and waits.
 
         Raises:
             EngineError: it could not be started.
         """
         request = self._request
-        helper = take(self._prefix)
+        helper = begun.helper if begun else take(self._prefix)
         ours = helper.channel
         with ExitStack() as stack:
-            stack.callback(helper.end)
+            stack.callback(self._leave, helper)
             feed = stack.enter_context(program_input(request))
-            outputs = {} if request.tty else {_STDOUT: os.pipe(), _STDERR: os.pipe()}
+            outputs = {} if request.tty or begun else {_STDOUT: os.pipe(), _STDERR: os.pipe()}
+            readers = {reader: number for number, (reader, _) in outputs.items()}
             relay = stack.enter_context(SignalRelay(partial(_send, ours)))
             watchdog = None
             if request.limit is not None:
@@ -203,7 +292,10 @@ class _Program:
                 watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
             if request.ready:
                 request.ready()
-            _ask(helper, words, feed.theirs, outputs)
+            if begun:
+                readers = begun.let_go()
+            else:
+                _ask(helper, words, feed.theirs, outputs)
             feed.started()
             write: Write = request.watcher.write if request.watcher else Sink(lambda: relay.send("SIGHUP")).write
             if request.tap:
@@ -219,12 +311,17 @@ class _Program:
                 if request.interactive:
                     stack.enter_context(feed.copied(self._answers))
 
-            readers = {reader: number for number, (reader, _) in outputs.items()}
             copy(ours, readers, self._answers, write, started)
-            helper.wait()
         self._answers.close()
         self.exceeded = watchdog.exceeded if watchdog else None
         return self._answers.code()
+
+    def _leave(self, helper: Helper) -> None:
+        """End its process; one that has seen the end of all others ends by itself, and nothing waits for that."""
+        if self._answers.over:
+            leave(helper)
+        else:
+            helper.end()
 
 
 def _ask(helper: Helper, words: Mapping[str, Any], stdin: int, outputs: Mapping[int, tuple[int, int]]) -> None:
@@ -234,10 +331,14 @@ def _ask(helper: Helper, words: Mapping[str, Any], stdin: int, outputs: Mapping[
     streams = [stdin if stdin >= 0 else null, writers.get(_STDOUT, null), writers.get(_STDERR, null)]
     try:
         with suppress(BrokenPipeError, ConnectionResetError):
-            helper.ask(json.dumps(words).encode() + b"\n", streams)
+            helper.ask(_line(words) + b"\n", streams)
     finally:
         for descriptor in (null, *writers.values()):
             os.close(descriptor)
+
+
+def _line(words: Mapping[str, Any]) -> bytes:
+    return json.dumps(words).encode()
 
 
 def _send(channel: socket.socket, name: str) -> None:
@@ -253,35 +354,41 @@ def _send_all(channel: socket.socket, number: int) -> None:
 
 
 @contextmanager
-def own_folder(scratch: Path) -> Iterator[Path]:
-    """Make a run's folder; those of killed runs are removed."""
+def own_folder(scratch: Path, begun: early.Start | None = None) -> Iterator[Path]:
+    """Make a run's folder, or take that of one that was begun; those of killed runs are removed."""
     scratch.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         hold(descriptor, scratch)  # a folder that has no lock yet is like one of a killed run
         sweep(scratch)
-        folder = _new_folder(scratch)
-        lock = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        hold(lock, folder)
+        if begun is not None:
+            path, lock = begun.hand_over()
+            folder = Path(path)
+        else:
+            folder, lock = _new_folder(scratch)
     finally:
         os.close(descriptor)
     try:
         with registered(folder):
-            folder.chmod(0o711)  # the program's user passes through
-            for name in ("root", "upper", "work"):
-                (folder / name).mkdir(mode=0o755)
+            if begun is None:
+                folder.chmod(0o711)  # the program's user passes through
+                for name in ("root", "upper", "work"):
+                    (folder / name).mkdir(mode=0o755)
             yield folder
     finally:
         remove(folder)
         os.close(lock)
 
 
-def _new_folder(scratch: Path) -> Path:
+def _new_folder(scratch: Path) -> tuple[Path, int]:
+    """Make a folder, and the lock that holds it; nobody else may sweep meanwhile."""
     while True:
         folder = scratch / f"run-{random_name()}"
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-            return folder
+            lock = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            hold(lock, folder)
+            return folder, lock
 
 
 def sweep(scratch: Path) -> None:

@@ -6,7 +6,8 @@ changes. DESCRIPTOR is one end of a stream socket: it gives one line of JSON, th
 become 0, 1 and 2, the program's, and later ``{"signal": number, "all": truth}`` for signals to the program, or to all
 its processes. It takes ``{"terminal": true}`` with the descriptor of a terminal's other side, ``{"started": true}``
 just before the program starts, ``{"failed": what, "reason": errno}`` when the kernel refused, ``{"code": number}`` at
-the end.
+the program's end, ``{"over": true}`` at that of all its processes. A request may be ``held`` (``early.py``): then the
+image's guard looks at the container, and waits with everything else for ``{"go": true}``.
 
 Three processes: the first waits in the old process namespace; the second is process 1 of the new one, builds the root
 file system, passes signals on and reaps; the third becomes the program. When the caller ends, the kernel ends the first
@@ -70,6 +71,8 @@ _FILES = 1 << 20
 _IN_TURN, _TURN = 20, 0.05
 """Processes that are signalled one after another, and the seconds between them: the watchdog waits two in all."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_HELD = "ENVBUILD_HELD"
+"""Known to ``envbuild/runtime/guard/gate.py`` too."""
 _EMULATE = "have the kernel start programs through the emulator"
 _EMULATED = {"aarch64": 0xB7, "x86_64": 0x3E}
 """Machines that can be emulated, with their number in ELF's ``e_machine``; 64 bits, little-endian."""
@@ -125,7 +128,12 @@ class _Channel:
             data = b""
         if not data:
             return None
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest += data
+        return self.read_orders()
+
+    def read_orders(self) -> list[dict[str, Any]]:
+        """Return those lines that were read with another one."""
+        *lines, self._rest = self._rest.split(b"\n")
         return [loads(line.decode()) for line in lines]
 
     def send(self, **fields: Any) -> None:
@@ -167,6 +175,7 @@ def main() -> None:
         code = os.waitstatus_to_exitcode(status)
         if code < 0:  # process 1 was killed: nobody else can report it
             channel.send(code=128 - code)
+        channel.send(over=True)  # this process's end takes 5 ms more: the kernel takes the mounts apart
     except _RefusedError as refused:
         channel.send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
@@ -629,7 +638,8 @@ class _Init:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", terminal))] if terminal >= 0 else []
         with suppress(OSError):  # it has ended, and said why
             self._gate.sendmsg([b"start"], rights)
-        self._gate.close()
+        if not self._request["held"]:
+            self._gate.close()
         if terminal >= 0:
             os.close(terminal)
 
@@ -641,6 +651,8 @@ class _Init:
         for number in (0, 1, 2):  # the program's: it alone keeps them open
             os.close(number)
         _give_up((_KILL,))
+        for order in self._channel.read_orders():
+            self._follow(order)
         while True:
             ready = select.select([self._wake, self._channel.socket.fileno()], [], [])[0]
             if self._wake in ready:
@@ -653,9 +665,14 @@ class _Init:
                 if orders is None:
                     os._exit(1)
                 for order in orders:
-                    self._pass_on(order)
+                    self._follow(order)
 
-    def _pass_on(self, order: dict[str, Any]) -> None:
+    def _follow(self, order: dict[str, Any]) -> None:
+        if "go" in order:
+            with suppress(OSError):  # it has ended
+                self._gate.send(b"g")
+            self._gate.close()
+            return
         with suppress(ProcessLookupError, PermissionError):
             if order["signal"] == signal.SIGKILL:
                 os.kill(-1, order["signal"])
@@ -701,7 +718,11 @@ class _Init:
             _filter_calls(request)
             self._channel.send(started=True)
             _LIBC.syscall(_CLOSE_RANGE, 3, 0xFFFFFFFF, 4)  # when the program starts; CLOSE_RANGE_CLOEXEC
-            os.execvpe(request["command"][0], request["command"], request["environment"])  # noqa: S606 - asked for
+            variables = request["environment"]
+            if request["held"]:
+                os.set_inheritable(gate.fileno(), True)
+                variables[_HELD] = str(gate.fileno())
+            os.execvpe(request["command"][0], request["command"], variables)  # noqa: S606 - asked for
         except _RefusedError as refused:
             os.write(fault, dumps(refused.args).encode())
         except OSError as error:

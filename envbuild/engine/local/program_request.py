@@ -86,6 +86,7 @@ def describe(
         "capabilities": list(kept),
         "cpus": _cpus(request.cpuset),
         "terminal": request.tty,
+        "held": False,
         "filter": syscall_filter.program(os.uname().machine, allowed=_DEBUGGING).hex(),
     }
 

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import select
 import struct
 import termios
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,11 @@ class Answers:
     def started(self) -> bool:
         """Whether the program has started."""
         return bool(self._table.get("started"))
+
+    @property
+    def over(self) -> bool:
+        """Whether all its processes have ended."""
+        return bool(self._table.get("over"))
 
     def code(self) -> int:
         """Return the exit code.
@@ -154,32 +160,33 @@ def copy(
     write: Write,
     started: Callable[[], None],
 ) -> None:
-    """Pass output on until the program's processes have ended."""
-    import selectors
-
+    """Pass output on until the program's processes have ended, and all of it is read."""
     announced = False
-    with selectors.DefaultSelector() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        for reader in readers:
-            selector.register(reader, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                if key.fileobj is channel:
-                    if not answers.take(channel):
-                        selector.unregister(channel)
-                    elif answers.terminal >= 0 and answers.terminal not in {*selector.get_map()}:
-                        selector.register(answers.terminal, selectors.EVENT_READ)
-                    if answers.started and not announced:
-                        announced = True
-                        started()
-                    continue
-                data = _read(key.fd)
-                if data:
-                    write(readers.get(key.fd, _STDOUT), memoryview(data))
-                else:
-                    selector.unregister(key.fd)
-                    if key.fd != answers.terminal:
-                        os.close(key.fd)
+    poll, control = select.poll(), channel.fileno()  # ``selectors`` takes 0.7 ms of each run
+    watched = {control, *readers}
+    for each in watched:
+        poll.register(each, select.POLLIN)
+    while watched:
+        for number, _ in poll.poll():
+            if number == control:
+                if not answers.take(channel) or answers.over:
+                    poll.unregister(control)
+                    watched.discard(control)
+                elif answers.terminal >= 0 and answers.terminal not in watched:
+                    poll.register(answers.terminal, select.POLLIN)
+                    watched.add(answers.terminal)
+                if answers.started and not announced:
+                    announced = True
+                    started()
+                continue
+            data = _read(number)
+            if data:
+                write(readers.get(number, _STDOUT), memoryview(data))
+            else:
+                poll.unregister(number)
+                watched.discard(number)
+                if number != answers.terminal:
+                    os.close(number)
 
 
 def _read(descriptor: int) -> bytes:

@@ -138,6 +138,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
             "capabilities": [],
             "cpus": [],
             "terminal": False,
+            "held": False,
             "filter": syscall_filter.program(os.uname().machine).hex(),
         }
         answer = _asked(way.prefix, words)

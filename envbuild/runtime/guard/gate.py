@@ -31,6 +31,9 @@ MARKER = "ENVBUILD_GUARD"
 OFF = "off"
 CONTROLS = "ENVBUILD_CONTROLS"
 """``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
+HELD = "ENVBUILD_HELD"
+"""A descriptor's number: what starts the image may wish to know the rest of the run first. The checks are made, and
+nothing is said or started until a byte comes from there; the program does not see the variable."""
 ANCESTORS = 64
 """Processes above one that are asked for the marker."""
 ASKED = frozenset((WITHOUT, CONTROLS, "ENVBUILD_DIAGNOSE", "ENVBUILD_FIX", "ENVBUILD_TRACE", "ENVBUILD_VARY"))
@@ -290,15 +293,20 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
     """
     from . import table
 
+    held = os.environ.pop(HELD, "")
+    if gate != "entrypoint":
+        held = ""
     try:
         expect = load_expectations(os.path.join(prefix, "expect.json"))
         if os.environ.get(MARKER) == OFF:
             verdict = Verdict([], ok=True, gate=gate, lock=expect["lock"], off=True)
         else:
             verdict = evaluate(expect, gate)
-            if gate == "entrypoint" and verdict.ok and expect.get("fingerprint"):
-                _add_fingerprint(verdict, expect, prefix, folder)
+        held = _let_go(held)
+        if gate == "entrypoint" and verdict.ok and not verdict.off and expect.get("fingerprint"):
+            _add_fingerprint(verdict, expect, prefix, folder)
     except Exception as error:  # whatever went wrong, nothing may run unchecked
+        _let_go(held)
         what = str(error) if isinstance(error, DamagedError) else f"the guard failed: {type(error).__name__}: {error}"
         say(f"envbuild: {what} — nothing was run\nwhat to do:\n  run the image as it was built: envbuild build\n")
         return False
@@ -321,6 +329,15 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
         _leave_out(names, expect["environment"])
     os.environ[MARKER] = marker(expect["identity"])
     return True
+
+
+def _let_go(held: str) -> str:
+    """Wait until this process may go on; where nobody is left who could allow it, it ends. Returns no number."""
+    if held:
+        if not posix.read(int(held), 1):
+            posix._exit(REFUSED)
+        posix.close(int(held))
+    return ""
 
 
 def _add_fingerprint(verdict: Verdict, expect: Mapping[str, Any], prefix: str, folder: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from envbuild.cluster.rank import Rank
+from envbuild.core.identity import new_id
 from envbuild.operations.failed_rank import LINES, failed_rank
 from envbuild.record import history
 from envbuild.record.printed import keep
@@ -19,7 +20,7 @@ def left(project: Path, number: int, *, text: str = "", restarts: int = 0, **fie
     rank = Rank(
         launcher="Slurm", rank=number, world=3, host=f"node{number}", job="7/0", start="a" * 32, restarts=restarts
     )
-    value = msgspec.structs.replace(record(history.new_id(), rank=rank), **fields)
+    value = msgspec.structs.replace(record(new_id(), rank=rank), **fields)
     history.save(project, value)
     keep(project, value.id, {"stderr": text.encode()})
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.core.identity import new_id
 from envbuild.difference.results import verdict
 from envbuild.record import history
 from envbuild.record.compare_outputs import compare as different_files
@@ -38,7 +39,7 @@ def a_record(identity: str, **changes: Any) -> Record:
 @given(st.integers(0, 2**48 - 1), st.integers(0, 2**48 - 1))
 def test_identities_sort_by_time(first: int, second: int) -> None:
     """Identities are 26 characters of Crockford's base 32 and sort as their times do."""
-    one, two = history.new_id(first), history.new_id(second)
+    one, two = new_id(first), new_id(second)
     assert len(one) == 26
     assert set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
     assert (first < second) <= (one < two)
@@ -46,12 +47,12 @@ def test_identities_sort_by_time(first: int, second: int) -> None:
 
 def test_the_first_ten_characters_are_the_time() -> None:
     """The example of the ULID specification: 1469918176385 ms is 01ARYZ6S41."""
-    assert history.new_id(1469918176385).startswith("01ARYZ6S41")
+    assert new_id(1469918176385).startswith("01ARYZ6S41")
 
 
 def test_records_are_listed_newest_first(tmp_path: Path) -> None:
     """Saved records come back newest first; damaged ones and strange folders are passed over."""
-    ids = [history.new_id(when) for when in (1, 2, 3)]
+    ids = [new_id(when) for when in (1, 2, 3)]
     for identity in ids:
         history.save(tmp_path, a_record(identity))
     (history.run_folder(tmp_path, ids[1]) / "record.json").write_text("{")
@@ -91,7 +92,7 @@ NOT_RECORDED = "printed lines (not recorded; envbuild verify compares them)"
 def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     """A run is compared with successful earlier runs of its recipe only, and an equal one wins over a newer other."""
     other = (Output(path="model", change="created", size=1, sha256="cd" * 32),)
-    ids = [history.new_id(when) for when in range(1, 7)]
+    ids = [new_id(when) for when in range(1, 7)]
     history.save(tmp_path, a_record(ids[0]))
     history.save(tmp_path, a_record(ids[1]))
     history.save(tmp_path, a_record(ids[2], outputs=other))
@@ -108,7 +109,7 @@ def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
 
 def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
     """A saved model that differs in a time stamp only agrees, and is named; other tensors are a difference."""
-    ids = [history.new_id(when) for when in range(1, 4)]
+    ids = [new_id(when) for when in range(1, 4)]
 
     def model(sha: str, content: str) -> Record:
         output = Output(path="m.keras", change="created", size=1, sha256=sha * 32, content=content)
@@ -128,7 +129,7 @@ def test_equal_content_outside_the_project_is_no_difference() -> None:
 
     def log(sha: str, canonical: str) -> Record:
         output = Output(path="/tmp/run.log", change="created", size=1, sha256=sha * 32, canonical=canonical * 32)
-        return a_record(history.new_id(1), outputs=(), outside=(output,))
+        return a_record(new_id(1), outputs=(), outside=(output,))
 
     one, same, other = log("aa", "cd"), log("bb", "cd"), log("bb", "ef")
     assert different_files(one, same) == ()
@@ -141,7 +142,7 @@ def test_equal_content_outside_the_project_is_no_difference() -> None:
 
 def test_a_record_is_its_owners_and_a_regular_file(tmp_path: Path) -> None:
     """Others cannot read a command's arguments; what a program left in the place of a record stops no command."""
-    ids = [history.new_id(when) for when in (1, 2, 3)]
+    ids = [new_id(when) for when in (1, 2, 3)]
     for identity in ids:
         history.save(tmp_path, a_record(identity))
     paths = [history.run_folder(tmp_path, identity) / "record.json" for identity in ids]
@@ -158,7 +159,7 @@ def test_a_record_is_its_owners_and_a_regular_file(tmp_path: Path) -> None:
 
 def test_what_nobody_could_read_has_not_the_same_bits(tmp_path: Path) -> None:
     """Two files without digests are no equal ones: nothing is claimed of such runs, but a difference is."""
-    ids = [history.new_id(when) for when in (1, 2, 3)]
+    ids = [new_id(when) for when in (1, 2, 3)]
     closed = Output(path="closed", change="created", size=0, sha256=None)
     model = Output(path="model", change="created", size=1, sha256=SHA)
     other = Output(path="model", change="created", size=1, sha256="cd" * 32)
@@ -178,7 +179,7 @@ def printed(text: bytes, start: float = 1_795_247_763.0, **bounds: int) -> dict[
 
 def test_permissions_and_attributes_are_results(tmp_path: Path) -> None:
     """Runs of equal bytes with other permissions, extended attributes or empty folders have not the same bits."""
-    ids = [history.new_id(when) for when in (1, 2)]
+    ids = [new_id(when) for when in (1, 2)]
     left = Output(path="model", change="created", size=1, sha256="ab" * 32, mode="644", attributes="cd" * 32)
     fold = Folder(path="fold", change="created", mode="755", empty=True)
     history.save(tmp_path, a_record(ids[0], outputs=(left,), printed={}))
@@ -194,7 +195,7 @@ def test_permissions_and_attributes_are_results(tmp_path: Path) -> None:
 
 def test_what_is_deleted_and_measured_is_a_result(tmp_path: Path) -> None:
     """Runs of equal files of which one deleted another file, or measured another loss, have not the same bits."""
-    ids = [history.new_id(when) for when in (1, 2)]
+    ids = [new_id(when) for when in (1, 2)]
     history.save(tmp_path, a_record(ids[0], printed={}, metrics={"loss": ((0, 0.5),), "time": ((0, 1.5),)}))
     other_time = {"loss": ((0, 0.5),), "time": ((0, 2.5),)}
     same = a_record(ids[1], printed={}, metrics=other_time, outside_left_out=("/data was not looked at",))
@@ -209,7 +210,7 @@ def test_what_is_deleted_and_measured_is_a_result(tmp_path: Path) -> None:
 
 def test_printed_lines_are_results(tmp_path: Path) -> None:
     """Runs of equal files that print other numbers are not the same; other times are; a run without files counts."""
-    ids = [history.new_id(when) for when in (1, 2, 3)]
+    ids = [new_id(when) for when in (1, 2, 3)]
     history.save(tmp_path, a_record(ids[0], printed=printed(b"took 3.1 s\naccuracy 0.9063\n")))
     same = history.compared(tmp_path, a_record(ids[1], printed=printed(b"took 4.7 s\naccuracy 0.9063\n")))
     assert same == {"same_bits_as": ids[0], "same_tensors_in": (), "not_compared": ()}
@@ -224,7 +225,7 @@ def test_printed_lines_are_results(tmp_path: Path) -> None:
 
 def test_what_is_not_known_of_printed_lines_is_not_claimed(tmp_path: Path) -> None:
     """Behind the bound equal bytes are equal, and other bytes may be times; a terminal shows other lines."""
-    ids = [history.new_id(when) for when in (1, 2)]
+    ids = [new_id(when) for when in (1, 2)]
     first, bound = b"loss 1\nloss 2\nloss 3 took 1.5 s\n", 2
     history.save(tmp_path, a_record(ids[0], printed=printed(first, lines=bound)))
     same = history.compared(tmp_path, a_record(ids[1], printed=printed(first, lines=bound)))
@@ -245,7 +246,7 @@ def test_what_is_not_known_of_printed_lines_is_not_claimed(tmp_path: Path) -> No
 
 def test_lines_that_were_not_to_be_compared(tmp_path: Path) -> None:
     """``verify --ignore stdout:…`` leaves lines out of the digest, which then is of something else."""
-    ids = [history.new_id(when) for when in (1, 2)]
+    ids = [new_id(when) for when in (1, 2)]
     left_out = {"stdout": Printed(lines=1, sha256="ab" * 32, unordered="ab" * 32, masked={IGNORED: 3})}
     history.save(tmp_path, a_record(ids[0], printed=left_out))
     found = history.compared(tmp_path, a_record(ids[1], printed=left_out))
@@ -265,7 +266,7 @@ def test_lines_of_several_processes_come_in_any_order() -> None:
 
 def test_the_text_of_a_run_is_its_owners(tmp_path: Path) -> None:
     """The beginning of each stream is kept next to the record, readable by its owner alone; links are not followed."""
-    identity = history.new_id()
+    identity = new_id()
     history.save(tmp_path, a_record(identity))
     keep(tmp_path, identity, {"stdout": b"x" * (KEPT_TEXT + 1), "stderr": b"warning\n"})
     files = history.run_folder(tmp_path, identity) / "printed"

@@ -166,3 +166,46 @@ def test_a_run_goes_without_locked_controls_only(
         "envbuild: this run goes without: KERAS_BACKEND, LANG, OMP_NUM_THREADS, XLA_FLAGS, torch.manual_seed\n"
     )
     assert gate.left_out({}) == frozenset()
+
+
+def test_a_gate_that_is_held_says_nothing_until_it_may_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The checks are made; refusal, verdict and what the program sees come later. Without its caller it ends."""
+    judged, seen, bytes_sent = [], [], [b"g", b""]
+
+    def evaluate(expect: object, name: str) -> gate.Verdict:
+        judged.append(os.environ.get(gate.HELD))
+        return verdict(name)
+
+    def read(number: int, size: int) -> bytes:
+        seen.append((number, list(judged), capfd.readouterr().err, list(tmp_path.iterdir())))
+        return bytes_sent.pop(0)
+
+    monkeypatch.setattr(gate, "load_expectations", lambda path: {"lock": "pylock.digits.toml"})
+    monkeypatch.setattr(gate, "evaluate", evaluate)
+    monkeypatch.setattr(gate.posix, "read", read)
+    monkeypatch.setattr(gate.posix, "close", lambda number: None)
+    monkeypatch.setenv(gate.HELD, "7")
+    assert not gate.pass_or_refuse("entrypoint", prefix=str(tmp_path), folder=str(tmp_path))
+    assert seen == [(7, [None], "", [])]
+    assert (tmp_path / "verdict.json").is_file()
+    assert "2 threads" in capfd.readouterr().err
+    monkeypatch.setattr(gate.posix, "_exit", ended)
+    monkeypatch.setenv(gate.HELD, "7")
+    with pytest.raises(SystemExit, match="78"):
+        gate.pass_or_refuse("entrypoint", prefix=str(tmp_path), folder=str(tmp_path))
+
+
+def test_only_the_entry_point_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program's own variable of that name would have its gate wait for a descriptor that means something else."""
+    monkeypatch.setattr(gate, "load_expectations", lambda path: {"lock": "pylock.digits.toml"})
+    monkeypatch.setattr(gate, "evaluate", lambda expect, name: verdict(name))
+    monkeypatch.setattr(gate.posix, "read", lambda number, size: pytest.fail("it waits"))
+    monkeypatch.setenv(gate.HELD, "0")
+    assert not gate.pass_or_refuse("startup", prefix=str(tmp_path), folder=str(tmp_path))
+    assert gate.HELD not in os.environ
+
+
+def ended(code: int) -> None:
+    raise SystemExit(code)
