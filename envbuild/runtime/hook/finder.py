@@ -145,7 +145,7 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
 
 
 def _merely_named(name: str, module: Any, process: Process) -> bool:
-    """Whether a module only has a watched name: the project's own ``random.py``, a stand-in that no file holds.
+    """Whether a module only has a watched name: the project's own ``random.py``, a stand-in without a file.
 
     A library that is developed in the project's folder has its version, as it has anywhere. It may come late: while
     the package is imported, its modules are taken for what they are named.
