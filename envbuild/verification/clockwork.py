@@ -51,6 +51,9 @@ PROCESSES, _SKIPPED = 250, 300
 settings."""
 RISK = Fraction(1, 500)
 """The chance that is allowed that a fraction as simple fits an unrelated number."""
+_LEAST_PART = Fraction(1, 20)
+"""Part of that chance that is left at least where several speeds of the clock show the same: however exact numbers are,
+a result that is divided by a time is no rate, as its fraction is no simple one."""
 _MANY = 1000
 """Denominators above this one are no parts of a duration that a program would take; rates have any."""
 _SECOND = 10**9
@@ -338,21 +341,27 @@ def _simple(
     """Whether all values are the same simple fraction once the tick is taken out of them.
 
     ``units``: what the fraction may be one of (50,000 in a second is simpler as 50 thousands), and how many trials each
-    counts as, so that the chance that an unrelated number fits any of them stays small.
+    counts as, so that the chance that an unrelated number fits any of them stays small. It is smaller where clocks of
+    another speed show the same: an unrelated number is there in the part of all numbers that the value leaves open.
     """
     low, high = Fraction(0), None
+    open_to: dict[int, Fraction] = {}
     for when, number in fixed:
         wrong = _ROUNDED + (_DOUBLE * _SECOND / when.tick if loose else 0)
         off = number.off + number.value * wrong
         low = max(low, scaled(when, number.value - off))
         upper = scaled(when, number.value + off)
         high = upper if high is None else min(high, upper)
+        if number.value:
+            open_to[when.tick] = min(open_to.get(when.tick, Fraction(1)), 2 * off / number.value)
     if high is None or low > high or low <= 0:
         return False
+    # The most exact speed is counted below.
+    part = max(math.prod(sorted(open_to.values())[1:], start=Fraction(1)), _LEAST_PART)
     for unit, ways in units.items():
         found = simplest(low / unit, high / unit)
         chance = (high - low) / unit * found.denominator * (found.denominator + 1) / 2
-        if chance * trials * ways <= RISK and (not most or found.denominator <= most):
+        if chance * part * trials * ways <= RISK and (not most or found.denominator <= most):
             return True
     return False
 
