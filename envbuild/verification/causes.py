@@ -58,7 +58,11 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     said = {each.where for each in shown if " → " in each.where}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
     listed = {each.where for each in shown if LISTED in each.what}
-    causes = [each for each in causes if each.where not in said and not _is_listing_of(each, listed)]
+    causes = [
+        each
+        for each in causes
+        if each.where not in said and not _is_listing_of(each, listed) and not _is_own_by_another_name(each, written)
+    ]
     causes = [*shown, *(_demoted(each, written) for each in causes)]
     if evidence.proven:
         causes = [
@@ -73,6 +77,11 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:
     """Whether a cause says nothing but that lines list a folder, and each of them is named as proven."""
     return cause.what.endswith(f"files {LISTED}") and {*cause.where.split(", ")} <= {*listed}
+
+
+def _is_own_by_another_name(cause: Finding, written: Collection[str]) -> bool:
+    """Whether one run alone read a file of this name, which it wrote itself: folders of runs are named by the time."""
+    return cause.area in ("configs", "reads") and NOWHERE in (cause.before, cause.after) and cause.what in written
 
 
 def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:
