@@ -62,7 +62,11 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     said = {each.where for each in shown if " → " in each.where or "listings" in evidence.proven}
     written = {output.path for record in (evidence.a, evidence.b) for output in record.outputs}
     listed = {each.where for each in shown if LISTED in each.what}
-    causes = [each for each in causes if each.where not in said and not _is_listing_of(each, listed)]
+    causes = [
+        each
+        for each in causes
+        if each.where not in said and not _is_listing_of(each, listed) and not _is_own_by_another_name(each, written)
+    ]
     causes = [*shown, *(_demoted(each, written) for each in causes)]
     if evidence.proven:
         causes = [each for each in causes if each in shown or not _follows(each, written)]
@@ -85,6 +89,11 @@ def _is_disproved(evidence: Evidence, cause: Finding, suspect: str) -> bool:
     if not evidence.proven or cause.weight >= PROVEN - 1 or suspect not in SUSPECTS:
         return False
     return suspect not in evidence.proven and suspect not in {ALSO.get(each) for each in evidence.proven}
+
+
+def _is_own_by_another_name(cause: Finding, written: Collection[str]) -> bool:
+    """Whether one run alone read a file of this name, which it wrote itself: folders of runs are named by the time."""
+    return cause.area in ("configs", "reads") and NOWHERE in (cause.before, cause.after) and cause.what in written
 
 
 def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:

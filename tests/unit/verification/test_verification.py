@@ -16,7 +16,7 @@ from envbuild.cli.render.diff import divergence_json
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.tfrecord import crc32c
 from envbuild.determinism.operations import table
-from envbuild.difference.finding import Finding
+from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.difference.text import shown
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
@@ -887,6 +887,19 @@ def test_a_folder_that_is_scanned_is_said_to_be() -> None:
         ("os.listdir", "train.py:3", "sorted(os.listdir(…))"),
     ]
     assert found == tuple(proven)  # the table of calls knows of both lines too, and has nothing to add
+
+
+def test_a_file_of_its_own_that_one_run_alone_reads_is_no_cause() -> None:
+    """Its folder is named by the time; what both read, or nobody wrote, stays."""
+
+    def read(path: str, before: str) -> Finding:
+        return Finding(area="reads", what=path, before=before, after=NOWHERE, change="read only in A", weight=40)
+
+    own, given = read("runs/1795799378/data.json", "3f2a"), read("data/a.csv", "11aa")
+    changed = Finding(area="reads", what="runs/last.json", before="3f2a", after="11aa", change="sha256 …", weight=40)
+    outputs = tuple(output(path=each.what) for each in (own, changed))
+    found = rank_causes(evidence(found=(own, given, changed), a=record(outputs=outputs), b=record(IDS[1])))
+    assert [(cause.what, cause.weight) for cause in found] == [("data/a.csv", 40), ("runs/last.json", 24)]
 
 
 def test_an_order_that_is_proven_has_the_lines_that_began_something() -> None:
