@@ -21,6 +21,7 @@ from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.frames import derive_key
 from envbuild.cluster.rank import Rank
 from envbuild.cluster.tcp import TcpExchange
+from envbuild.core.identity import new_id
 from envbuild.host.probe import host_facts
 from envbuild.operations.rank_records import RankRecords, files_of
 from envbuild.record import history
@@ -52,7 +53,7 @@ def meet(way: str, number: int, world: int, folder: Path, address: tuple[str, in
         return
     own = folder / str(number)
     points = tuple((step, 1.0 / (step + number + 1)) for step in range(_POINTS))
-    ended = record(history.new_id(), rank=msgspec.structs.replace(rank, start=verdict.start), metrics={"loss": points})
+    ended = record(new_id(), rank=msgspec.structs.replace(rank, start=verdict.start), metrics={"loss": points})
     own.mkdir(exist_ok=True)
     history.save(own, ended)
     if number == 0:

@@ -13,6 +13,7 @@ from envbuild.cli.render import verify as render
 from envbuild.cluster.batch import Job
 from envbuild.cluster.rank import Rank
 from envbuild.core.fs import atomic_write
+from envbuild.core.identity import new_id
 from envbuild.errors import EngineError, JobError, UsageError
 from envbuild.host.facts import Cpu, HostFacts
 from envbuild.lockfile import model as locks
@@ -82,7 +83,7 @@ class Rig:
         place = Rank(launcher="Slurm", rank=rank, world=world, start=start, host=node, waited=waited)
         host = HostFacts(kernel="6.1", machine="x86_64", cpu=Cpu(level=level))
         saved = record(
-            history.new_id(1000 + number * 100 + rank),
+            new_id(1000 + number * 100 + rank),
             outputs=outputs,
             host=host,
             rank=place if world > 1 else None,
