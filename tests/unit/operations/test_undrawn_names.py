@@ -18,11 +18,18 @@ from envbuild.operations.doubtful import (
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages, uuids_not_drawn
+from envbuild.operations.undrawn_names import (
+    glued_names,
+    has_no_other_uuids,
+    phrases,
+    phrases_of_pages,
+    uuids_not_drawn,
+)
 from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.measuring import Measuring
 from envbuild.verification.ran import Ran
 from tests.support.records import record
 
@@ -75,6 +82,21 @@ def test_a_uuid_that_no_run_drew_is_quoted(theirs: list[str], *, quoted: bool) -
     """One that a generator made of its numbers is a result."""
     mine = {"standard output": ["250b64b9-a57a-47e1-ac5b-89540eec00d6"]}
     assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == ({"standard output"} if quoted else set())
+
+
+@pytest.mark.parametrize(
+    ("able", "quoted"),
+    [
+        (Measuring(), False),
+        (Measuring(uuids="clock"), False),
+        (Measuring(uuids="drawn"), False),
+        (Measuring(uuids="drawn", makes_names=True), True),
+        (Measuring(names=True, uuids="none"), True),  # os.urandom() draws, and gives no UUID
+    ],
+)
+def test_uuids_are_quoted_without_a_run_where_nothing_draws_them(able: Measuring, *, quoted: bool) -> None:
+    """Elsewhere they are names, unless a run shows something else."""
+    assert has_no_other_uuids(able) is quoted
 
 
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
