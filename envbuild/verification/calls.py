@@ -56,6 +56,8 @@ _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _AS_THEY_ARE = frozenset(("list", "tuple", "iter"))
 """Of these, what does nothing else: ``zip`` puts together what has the same place."""
+_SPELT = frozenset(("str", "repr"))
+"""Keys that are other ones for other values, as a rule."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
 _FOR_READERS = frozenset(("__repr__", "__str__"))
@@ -89,6 +91,7 @@ _REDUCING = frozenset(
 """Functions of NumPy that leave elements out where others write some elements only."""
 _IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
+_PICK = frozenset(("sorted", "min", "max"))
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -353,6 +356,8 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
             sources = [node.iter]
         elif isinstance(node, ast.Call) and _is_by_name(node, _IN_ORDER) and id(node) not in unordered:
             sources = node.args
+        elif isinstance(node, ast.Call) and _is_by_name(node, _PICK) and _has_ties(node):
+            sources = node.args
         for source in sources:
             if _is_set(source, named):
                 yield Call(name=SET, line=source.lineno, made=named.get(_target(source), 0))
@@ -417,15 +422,22 @@ def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
     """Yield what goes through something whose order is lost again.
 
     That are loops of a set comprehension, and what such as ``sorted`` is given: loops, and ``sorted(list(set(text)))``.
+    With a key of its own it is not lost: what has the same key stays in the order in which it came.
     """
     if isinstance(node, ast.SetComp):
         yield from node.generators
-    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS):
+    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS) and not _has_ties(node):
         for given in node.args:
             if isinstance(given, ast.GeneratorExp | ast.ListComp):
                 yield from given.generators
             elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
                 yield given
+
+
+def _has_ties(call: ast.Call) -> bool:
+    """Whether a call has a key that may be the same for other values."""
+    key = next((word.value for word in call.keywords if word.arg == "key"), None)
+    return not (key is None or _is_none(key) or (isinstance(key, ast.Name) and key.id in _SPELT))
 
 
 def _is_set(node: ast.expr, named: Collection[str]) -> bool:

@@ -292,3 +292,4 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
     left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
     assert _is_order_of_jobs(left, "stderr") is of_jobs
+    assert not _is_order_of_jobs(left, "stdout")
