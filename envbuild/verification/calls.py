@@ -354,9 +354,7 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
         sources: list[ast.expr] = []
         if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
             sources = [node.iter]
-        elif isinstance(node, ast.Call) and _is_by_name(node, _IN_ORDER) and id(node) not in unordered:
-            sources = node.args
-        elif isinstance(node, ast.Call) and _is_by_name(node, _PICK) and _has_ties(node):
+        elif isinstance(node, ast.Call) and _keeps_order(node) and id(node) not in unordered:
             sources = node.args
         for source in sources:
             if _is_set(source, named):
@@ -432,6 +430,11 @@ def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
                 yield from given.generators
             elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
                 yield given
+
+
+def _keeps_order(call: ast.Call) -> bool:
+    """Whether what a call gives depends on the order in which its arguments have their elements."""
+    return _is_by_name(call, _IN_ORDER) or (_is_by_name(call, _PICK) and _has_ties(call))
 
 
 def _has_ties(call: ast.Call) -> bool:

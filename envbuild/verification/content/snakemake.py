@@ -20,7 +20,8 @@ UNKNOWN = ("-", "NA")
 _HASH, _OF_METADATA = "job_hash", frozenset(("rule", "shellcmd", "starttime", "endtime", "incomplete"))
 _OF_JOBS = re.compile(
     r"(?P<date>\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]\s*$)|(?:local)?(?:rule|checkpoint) \w+:\s*$"
-    r"|(?P<message>Job \d+: )|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"
+    r"|(?P<message>Job \d+: )|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)"
+    r"|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"
     r"|Select jobs to execute\.\.\.\s*$|Execute \d+ jobs\.\.\.\s*$|(?:Touching|Removing temporary) output(?: file)? \S"
 )
 """Lines that are written when a job begins or ends (snakemake/logging.py); a rule's message follows a date."""
