@@ -109,7 +109,7 @@ def undrawn_uuids(
     mine = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if not mine or not again or longest > LONGEST:
-        return tuple(_quoted_uuids(mine, mine)) if sure else ()
+        return tuple(_quoted_uuids(mine)) if sure else ()
     seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
 
     def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
@@ -120,9 +120,9 @@ def undrawn_uuids(
     clock, *_ = settings(int(time.time()), all_known=True)
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     if not seen:
-        return tuple(_quoted_uuids(mine, mine)) if sure else ()
+        return tuple(_quoted_uuids(mine)) if sure else ()
     theirs, drawn = seen[0]
-    return tuple(_quoted_uuids(mine, uuids_not_drawn(mine, theirs, drawn)))
+    return tuple(_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
 
 
 def has_no_other_uuids(able: Measuring) -> bool:
@@ -132,24 +132,30 @@ def has_no_other_uuids(able: Measuring) -> bool:
 
 def uuids_not_drawn(
     mine: Mapping[str, Sequence[str]], theirs: Mapping[str, Sequence[str]], drawn: Sequence[str]
-) -> set[str]:
-    """Return the streams and files with UUIDs that a run with known entropy did not show to be drawn.
+) -> dict[str, list[str]]:
+    """Return the UUIDs, by stream or file, that a run with known entropy did not show to be drawn.
 
     Args:
         mine: UUIDs of a run as it is, by stream or file.
-        theirs: those of the run with known entropy.
+        theirs: those of the run with known entropy, in the same places.
         drawn: what that gave, in hexadecimal digits.
     """
-    return {
-        place
-        for place, names in mine.items()
-        if len(theirs.get(place, ())) != len(names)
-        or any(unknown_digits(name.replace("-", "").lower(), drawn) for name in theirs[place])
-    }
+    found: dict[str, list[str]] = {}
+    for place, names in mine.items():
+        others = theirs.get(place, ())
+        if len(others) != len(names):
+            found[place] = [*names]
+        elif made := [
+            name
+            for name, other in zip(names, others, strict=True)
+            if unknown_digits(other.replace("-", "").lower(), drawn)
+        ]:
+            found[place] = made
+    return found
 
 
-def _quoted_uuids(mine: Mapping[str, Sequence[str]], places: Collection[str]) -> Iterator[str]:
-    for place, names in islice(((place, names) for place, names in mine.items() if place in places), _MOST):
+def _quoted_uuids(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for place, names in islice(found.items(), _MOST):
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield f"names in {place}: {names[0]}{more}: nothing shows that a run draws them, a generator may have made them"
 

@@ -81,7 +81,14 @@ def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str,
 def test_a_uuid_that_no_run_drew_is_quoted(theirs: list[str], *, quoted: bool) -> None:
     """One that a generator made of its numbers is a result."""
     mine = {"standard output": ["250b64b9-a57a-47e1-ac5b-89540eec00d6"]}
-    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == ({"standard output"} if quoted else set())
+    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == (mine if quoted else {})
+
+
+def test_of_several_uuids_those_that_no_run_drew_are_quoted() -> None:
+    """A name that was drawn is none of a doubt."""
+    name, result = "250b64b9-a57a-47e1-ac5b-89540eec00d6", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+    theirs = ["9f86d081-884c-4d65-9a2f-eaa0c55ad015", "1f3870be-274f-4c49-b3e3-1a0c6728957f"]
+    assert uuids_not_drawn({"o.json": [name, result]}, {"o.json": theirs}, (DRAW,)) == {"o.json": [result]}
 
 
 @pytest.mark.parametrize(
