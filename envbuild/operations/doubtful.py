@@ -418,8 +418,11 @@ def _in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -
 def _is_order_of_jobs(left: _Left, stream: Stream) -> bool:
     """Whether nothing but lines of Snakemake's jobs came in another order, in runs that started it and left its log.
 
-    Which of the jobs that are ready begins first is drawn (snakemake/scheduling), and which ends first is luck.
+    Which of the jobs that are ready begins first is drawn (snakemake/scheduling), and which ends first is luck. It
+    prints that on standard error; what is on the other stream is the jobs' own.
     """
+    if stream != "stderr":
+        return False
     project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
     found = []
     for run in left.runs:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import STREAMS, kept
 from envbuild.record.shared_names import shortened
 from envbuild.verification.clockwork import settings
@@ -89,8 +90,10 @@ def undrawn_uuids(
 ) -> tuple[str, ...]:
     """Return a phrase for each stream or file with a UUID that differs between runs and that no run drew.
 
-    ``uuid.UUID(int=rng.getrandbits(128), version=4)`` gives one that a generator decides: a result. They are looked for
-    where the sources make UUIDs of numbers, or where they draw none.
+    ``uuid.UUID(int=rng.getrandbits(128), version=4)`` gives one that a generator decides: a result. So may any other
+    text of that form be. They are quoted where the sources make UUIDs of numbers, or call nothing that draws one,
+    unless a run shows that they are drawn. Where the sources call ``uuid4`` that run is made too, if it can be; of
+    workers that their pool ends nobody knows what they drew.
 
     Args:
         session: runs that are equal but for such names.
@@ -99,13 +102,14 @@ def undrawn_uuids(
         able: whether the program can draw names.
         again: a further run may be made; else they are quoted.
     """
-    if able.names and not able.makes_names:
+    sure = has_no_other_uuids(able)
+    if not sure and (able.uuids != "drawn" or several_processes(*(run.record for run in session.runs))):
         return ()
     known = {name for run in session.runs[1:] for name in names_of(run)}
     mine = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if not mine or not able.names or not again or longest > LONGEST:
-        return tuple(_quoted_uuids(mine, mine))
+    if not mine or not again or longest > LONGEST:
+        return tuple(_quoted_uuids(mine)) if sure else ()
     seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
 
     def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
@@ -116,31 +120,42 @@ def undrawn_uuids(
     clock, *_ = settings(int(time.time()), all_known=True)
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     if not seen:
-        return tuple(_quoted_uuids(mine, mine))
+        return tuple(_quoted_uuids(mine)) if sure else ()
     theirs, drawn = seen[0]
-    return tuple(_quoted_uuids(mine, uuids_not_drawn(mine, theirs, drawn)))
+    return tuple(_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
+
+
+def has_no_other_uuids(able: Measuring) -> bool:
+    """Whether the sources make UUIDs of numbers, or call nothing that draws one or makes one of the time."""
+    return able.makes_names or able.uuids == "none"
 
 
 def uuids_not_drawn(
     mine: Mapping[str, Sequence[str]], theirs: Mapping[str, Sequence[str]], drawn: Sequence[str]
-) -> set[str]:
-    """Return the streams and files with UUIDs that a run with known entropy did not show to be drawn.
+) -> dict[str, list[str]]:
+    """Return the UUIDs, by stream or file, that a run with known entropy did not show to be drawn.
 
     Args:
         mine: UUIDs of a run as it is, by stream or file.
-        theirs: those of the run with known entropy.
+        theirs: those of the run with known entropy, in the same places.
         drawn: what that gave, in hexadecimal digits.
     """
-    return {
-        place
-        for place, names in mine.items()
-        if len(theirs.get(place, ())) != len(names)
-        or any(unknown_digits(name.replace("-", "").lower(), drawn) for name in theirs[place])
-    }
+    found: dict[str, list[str]] = {}
+    for place, names in mine.items():
+        others = theirs.get(place, ())
+        if len(others) != len(names):
+            found[place] = [*names]
+        elif made := [
+            name
+            for name, other in zip(names, others, strict=True)
+            if unknown_digits(other.replace("-", "").lower(), drawn)
+        ]:
+            found[place] = made
+    return found
 
 
-def _quoted_uuids(mine: Mapping[str, Sequence[str]], places: Collection[str]) -> Iterator[str]:
-    for place, names in islice(((place, names) for place, names in mine.items() if place in places), _MOST):
+def _quoted_uuids(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for place, names in islice(found.items(), _MOST):
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield f"names in {place}: {names[0]}{more}: nothing shows that a run draws them, a generator may have made them"
 

@@ -59,6 +59,8 @@ _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _AS_THEY_ARE = frozenset(("list", "tuple", "iter"))
 """Of these, what does nothing else: ``zip`` puts together what has the same place."""
+_SPELT = frozenset(("str", "repr"))
+"""Keys that are other ones for other values, as a rule."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
 _FOR_READERS = frozenset(("__repr__", "__str__"))
@@ -92,6 +94,7 @@ _REDUCING = frozenset(
 """Functions of NumPy that leave elements out where others write some elements only."""
 _IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
+_PICK = frozenset(("sorted", "min", "max"))
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -357,7 +360,7 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
         sources: list[ast.expr] = []
         if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
             sources = [node.iter]
-        elif isinstance(node, ast.Call) and _is_by_name(node, _IN_ORDER) and id(node) not in unordered:
+        elif isinstance(node, ast.Call) and _keeps_order(node) and id(node) not in unordered:
             sources = node.args
         for source in sources:
             if _is_set(source, named):
@@ -423,15 +426,27 @@ def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
     """Yield what goes through something whose order is lost again.
 
     That are loops of a set comprehension, and what such as ``sorted`` is given: loops, and ``sorted(list(set(text)))``.
+    With a key of its own it is not lost: what has the same key stays in the order in which it came.
     """
     if isinstance(node, ast.SetComp):
         yield from node.generators
-    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS):
+    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS) and not _has_ties(node):
         for given in node.args:
             if isinstance(given, ast.GeneratorExp | ast.ListComp):
                 yield from given.generators
             elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
                 yield given
+
+
+def _keeps_order(call: ast.Call) -> bool:
+    """Whether what a call gives depends on the order in which its arguments have their elements."""
+    return _is_by_name(call, _IN_ORDER) or (_is_by_name(call, _PICK) and _has_ties(call))
+
+
+def _has_ties(call: ast.Call) -> bool:
+    """Whether a call has a key that may be the same for other values."""
+    key = next((word.value for word in call.keywords if word.arg == "key"), None)
+    return not (key is None or _is_none(key) or (isinstance(key, ast.Name) and key.id in _SPELT))
 
 
 def _is_set(node: ast.expr, named: Collection[str]) -> bool:

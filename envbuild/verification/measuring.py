@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import PurePosixPath
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +25,7 @@ _NOW = frozenset(("now", "today"))
 """Texts that give one, to NumPy and pandas."""
 _MODULE = "uuid"
 _CONSTRUCTED = "UUID"
+_DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", "uuid7"))
 
 
 class _Asks(msgspec.Struct, frozen=True):
@@ -49,12 +51,14 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         time: it may ask for a time; ``memory``: for memory in use.
         names: it may draw names, as ``uuid4`` does.
         makes_names: it makes UUIDs of numbers of its own.
+        uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
     """
 
     time: bool = True
     memory: bool = True
     names: bool = True
     makes_names: bool = False
+    uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
 
 
 @cache
@@ -69,7 +73,7 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         sources: all Python files of the project that it read, by path; none if they are not known.
     """
     asked = set[str]()
-    makes_names = False
+    makes_names, names = False, set[str]()
     own = {part for path in sources for part in _modules_of(path)}
     for source in sources.values():
         try:
@@ -78,14 +82,24 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
             return Measuring()
         asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
         asked |= {"time"} if _uses_time(tree) else set()
-        makes_names = makes_names or any(_name_of(node) == _CONSTRUCTED for node in ast.walk(tree))
+        names |= {name for node in ast.walk(tree) for name in _names_in(node)}
+        makes_names = _CONSTRUCTED in names
     known = bool(sources) and "all" not in asked
     return Measuring(
         time=not known or "time" in asked,
         memory=not known or "memory" in asked,
         names=not known or "names" in asked,
         makes_names=makes_names,
+        uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
     )
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a part of a source has: of expressions, and of what is imported."""
+    if isinstance(node, ast.ImportFrom):
+        yield from (alias.name for alias in node.names)
+    elif name := _name_of(node):
+        yield name
 
 
 def _modules_of(path: str) -> Iterator[str]:

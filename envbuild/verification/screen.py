@@ -20,10 +20,15 @@ _KERNEL = "[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 whatever line is there."""
 _TOKENS = lazy(rf"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08|{re.escape(_KERNEL)}")
 _BAR_RATES = lazy(
-    r"(?<=\[)(?:\d+:)?\d{1,2}:\d\d(?:<(?:\?|(?:\d+:)?\d{1,2}:\d\d))?"
-    r", *(?:\?|\d[\d.]*(?:e[+-]?\d+)?) ?[^\W\d]*/[^\W\d]+(?=[],])"
+    r"(?P<before>%\|[^|\n]*\| *[^\s|/\[]+/[^\s|/\[]+ \[|(?:\A|(?<=[\s:]))\d[\d.]*[kMGTPEZY]?(?P<unit> ?[^\W\d]+) \[)"
+    r"(?P<rates>(?:\d+:)?\d{1,2}:\d\d(?(unit)|<(?:\?|(?:\d+:)?\d{1,2}:\d\d))"
+    r", *(?:\?|\d[\d.]*(?:e[+-]?\d+)?[kMGTPEZY]?)(?:s/(?(unit)(?P=unit)| ?[^\W\d]+)|(?(unit)(?P=unit)| ?[^\W\d]+)/s))"
+    r"(?=[],])"
 )
-"""What stands in the bracket of tqdm's bars up to what the program adds: elapsed, remaining, rate (tqdm/std.py)."""
+"""What tqdm's bars show up to what the program adds: a bar or a count, elapsed, remaining, rate (tqdm/std.py).
+
+All that has to be there: a program's own ``[00:45, 0.91 hits/query]`` is a result.
+"""
 PARTIAL = lazy(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
@@ -128,7 +133,7 @@ def _without_rates(row: str) -> str:
     """
     if "[" not in row:
         return row
-    return _BAR_RATES.sub(lambda found: " " * len(found[0]), row)
+    return _BAR_RATES.sub(lambda found: found["before"] + " " * len(found["rates"]), row)
 
 
 def _shown(row: str, covered: str) -> str:

@@ -18,8 +18,8 @@ _RENDERED = frozenset((*_SAMPLED[:3], "target_description", "root_frame"))
 """What its renderer for JSON writes."""
 _DATA = re.compile(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
 """In the page that pyinstrument writes."""
-_TREES = ("frame_tree",)
-"""What is made of the session, next to it."""
+_TREE, _FRAME = "frame_tree", frozenset(("identifier", "time", "attributes", "children"))
+"""What is made of the session, next to it, and what each frame there has."""
 
 
 def is_profile_of_samples(table: Any) -> bool:
@@ -42,6 +42,16 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
+def _is_tree(value: Any) -> bool:
+    """Whether all of a value is what pyinstrument measures of a call and of those that it makes; null if of none."""
+    left = [] if value is None else [value]
+    for each in left:
+        if not isinstance(each, dict) or each.keys() != _FRAME or not isinstance(each["children"], list):
+            return False
+        left += each["children"]
+    return True
+
+
 def without_data(out: Canonical, path: str, text: str) -> str:
     """Return a page of pyinstrument without the session in it."""
 
@@ -53,7 +63,7 @@ def without_data(out: Canonical, path: str, text: str) -> str:
         if not isinstance(data, dict) or not is_profile_of_samples(data.get("session")):
             return found[0]
         kept = {"session": without_samples(out, path, data["session"])}
-        tree = {name: data[name] for name in _TREES if name in data}
+        tree = {name: data[name] for name in (_TREE,) if name in data and _is_tree(data[name])}
         out.leave_out(below(path, "tree"), json.dumps(tree), "profile")
         kept |= {name: value for name, value in data.items() if name not in kept and name not in tree}
         return f"{found[1]}⟨profile⟩ {json.dumps(kept)}"

@@ -19,11 +19,12 @@ UNKNOWN = ("-", "NA")
 """What is in a cell if the job was too short to be looked at."""
 _HASH, _OF_METADATA = "job_hash", frozenset(("rule", "shellcmd", "starttime", "endtime", "incomplete"))
 _OF_JOBS = re.compile(
-    r"\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]\s*$|(?:local)?(?:rule|checkpoint) \w+:\s*$|Job \d+: "
-    r"|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"
+    r"(?P<date>\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]\s*$)|(?:local)?(?:rule|checkpoint) \w+:\s*$"
+    r"|(?P<message>Job \d+: )|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)"
+    r"|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"
     r"|Select jobs to execute\.\.\.\s*$|Execute \d+ jobs\.\.\.\s*$|(?:Touching|Removing temporary) output(?: file)? \S"
 )
-"""Lines that are written when a job begins or ends (snakemake/logging.py)."""
+"""Lines that are written when a job begins or ends (snakemake/logging.py); a rule's message follows a date."""
 _COMMAND = "snakemake"
 _FOLDER, _LOGS, _END = ".snakemake", "log", ".snakemake.log"
 
@@ -55,9 +56,16 @@ def without_order(lines: Iterable[Row]) -> list[list[Row]]:
         if not blocks or not row.text[:1].isspace():
             blocks.append([])
         blocks[-1].append(row)
-    of_jobs = [block for block in blocks if _OF_JOBS.match(block[0].text) is not None]
+    of_jobs: list[list[Row]] = []
+    others: list[list[Row]] = []
+    dated = False
+    for block in blocks:
+        found = _OF_JOBS.match(block[0].text)
+        is_of_job = found is not None and (found["message"] is None or dated)
+        (of_jobs if is_of_job else others).append(block)
+        dated = found is not None and found["date"] is not None
     of_jobs.sort(key=lambda block: [(row.masked.text, row.blanks) for row in block])
-    return [*(block for block in blocks if _OF_JOBS.match(block[0].text) is None), *of_jobs]
+    return [*others, *of_jobs]
 
 
 def read_log(out: Canonical, data: bytes) -> None:

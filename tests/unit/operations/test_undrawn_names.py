@@ -18,11 +18,18 @@ from envbuild.operations.doubtful import (
     _raced,
     _same_elsewhere,
 )
-from envbuild.operations.undrawn_names import glued_names, phrases, phrases_of_pages, uuids_not_drawn
+from envbuild.operations.undrawn_names import (
+    glued_names,
+    has_no_other_uuids,
+    phrases,
+    phrases_of_pages,
+    uuids_not_drawn,
+)
 from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.measuring import Measuring
 from envbuild.verification.ran import Ran
 from tests.support.records import record
 
@@ -74,7 +81,29 @@ def test_a_name_in_a_page_that_no_run_drew_is_quoted(names: dict[str, tuple[str,
 def test_a_uuid_that_no_run_drew_is_quoted(theirs: list[str], *, quoted: bool) -> None:
     """One that a generator made of its numbers is a result."""
     mine = {"standard output": ["250b64b9-a57a-47e1-ac5b-89540eec00d6"]}
-    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == ({"standard output"} if quoted else set())
+    assert uuids_not_drawn(mine, {"standard output": theirs}, (DRAW,)) == (mine if quoted else {})
+
+
+def test_of_several_uuids_those_that_no_run_drew_are_quoted() -> None:
+    """A name that was drawn is none of a doubt."""
+    name, result = "250b64b9-a57a-47e1-ac5b-89540eec00d6", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+    theirs = ["9f86d081-884c-4d65-9a2f-eaa0c55ad015", "1f3870be-274f-4c49-b3e3-1a0c6728957f"]
+    assert uuids_not_drawn({"o.json": [name, result]}, {"o.json": theirs}, (DRAW,)) == {"o.json": [result]}
+
+
+@pytest.mark.parametrize(
+    ("able", "quoted"),
+    [
+        (Measuring(), False),
+        (Measuring(uuids="clock"), False),
+        (Measuring(uuids="drawn"), False),
+        (Measuring(uuids="drawn", makes_names=True), True),
+        (Measuring(names=True, uuids="none"), True),  # os.urandom() draws, and gives no UUID
+    ],
+)
+def test_uuids_are_quoted_without_a_run_where_nothing_draws_them(able: Measuring, *, quoted: bool) -> None:
+    """Elsewhere they are names, unless a run shows something else."""
+    assert has_no_other_uuids(able) is quoted
 
 
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
@@ -273,3 +302,4 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
     left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
     assert _is_order_of_jobs(left, "stderr") is of_jobs
+    assert not _is_order_of_jobs(left, "stdout")

@@ -82,6 +82,23 @@ def test_names_that_are_drawn_and_made(source: str, *, names: bool, makes: bool)
 
 
 @pytest.mark.parametrize(
+    ("source", "uuids"),
+    [
+        ("import uuid\nprint(uuid.uuid4())", "drawn"),
+        ("from uuid import uuid4 as new\nprint(new())", "drawn"),
+        ("import uuid\nprint(uuid.uuid1(), uuid.uuid4())", "clock"),
+        ("import os\nprint(os.urandom(8))", "none"),  # entropy alone gives no UUID
+        ("import secrets, tempfile, numpy", "none"),
+        ("import mlflow\nimport uuid\nuuid.uuid4()", "unknown"),
+        ("print(eval('1'))", "unknown"),
+    ],
+)
+def test_how_uuids_are_drawn(source: str, uuids: str) -> None:
+    """What a program calls shows whether a text in the form of a UUID may be a name."""
+    assert measuring({"main.py": source}).uuids == uuids
+
+
+@pytest.mark.parametrize(
     ("source", "memory"),
     [("import psutil", True), ("import tracemalloc", True), ("print('memory used: 3 MB')", False)],
 )

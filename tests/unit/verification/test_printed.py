@@ -586,6 +586,28 @@ def test_what_a_program_adds_to_a_longer_bar_counts_where_it_is_left() -> None:
     assert one.sha256 != other.sha256
 
 
+@pytest.mark.parametrize(
+    ("covered", "equal"),
+    [
+        ("scores: 100%|█████| 3/3 [00:45<00:00, {}it/s]", True),
+        ("scores: 100%|█████| 3/3 [00:45<00:00, {}s/ example]", True),
+        ("scores of all: 12it [00:45, {}it/s]", True),
+        ("scores of all: 12 examples [00:45, {} examples/s]", True),
+        ("score of the best model so far [00:45, {}acc/epoch]", False),
+        ("score of the best model so far [00:45, {} hits/s]", False),
+        ("score of the best model so far 3/3 [00:45<00:12, {} hits/s]", False),
+        ("score of the best: 12 models [00:45, {} hits/s]", False),
+        ("scores: 100%|█████| 3/3 [00:45<00:00, {}hits/query]", False),
+    ],
+)
+def test_what_is_left_of_a_line_that_is_no_bar_counts(covered: str, *, equal: bool) -> None:
+    """Only what tqdm draws measures; what a program writes in brackets is its own."""
+    one, other = (
+        digest(f"{covered.format(each)}\rdone\n".encode()).result().sha256 for each in ("0.912345", "0.345678")
+    )
+    assert (one == other) is equal
+
+
 def test_a_kernel_that_is_shut_down_early_says_so_within_another_line() -> None:
     """Whether it does depends on the clock: it is left out and counted, and the bar is drawn on."""
     bar, end = "\r100%|█| 25/25 [01:24<00:00,  3.20s/cell]", "\r100%|█| 25/25 [01:27<00:00,  3.50s/cell]\n"

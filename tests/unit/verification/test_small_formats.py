@@ -207,10 +207,17 @@ def test_profiles_of_samples() -> None:
     pages = [page.replace("{}", json.dumps({"session": json.loads(each)})).encode() for each in (one, other)]
     assert _why(*pages) == ""
     assert _why(pages[0], pages[1].replace(b"0.5</p>", b"0.75</p>")) != ""
-    with_tree = [
-        each.replace(b'"session"', b'"frame_tree": {"t": %d}, "session"' % at) for at, each in enumerate(pages)
-    ]
-    assert _why(*with_tree) == ""
+    frame = b'{"identifier": "f", "time": %d, "attributes": {}, "children": [%s]}'
+    for tree, equal in (
+        (frame % (1, frame.replace(b"%s", b"")), True),
+        (frame % (1, b'{"accuracy": %d}'), False),
+        (b'{"accuracy": %d}', False),
+        (b'{"accuracy": %d, "identifier": "f", "time": 0, "attributes": {}, "children": []}', False),
+    ):
+        with_tree = [
+            each.replace(b'"session"', b'"frame_tree": %s, "session"' % (tree % at)) for at, each in enumerate(pages)
+        ]
+        assert (_why(*with_tree) == "") is equal
     beside = [each.replace(b'"session"', b'"accuracy": %d, "session"' % at) for at, each in enumerate(pages)]
     assert _why(*beside) != ""
     inside = [each.replace(b'"start_time"', b'"accuracy": %d, "start_time"' % at) for at, each in enumerate(pages)]

@@ -22,6 +22,9 @@ def _why(one: Content | None, other: Content | None) -> str:
     return "" if difference.same else difference.why or "the digest"
 
 
+_DATE = "[Fri Nov 27 12:58:00 2026]\n"
+
+
 def _job(number: int, *, count: int = 1) -> str:
     return f"""[Fri Nov 27 12:58:0{number} 2026]
 localrule train:
@@ -77,6 +80,8 @@ def test_jobs_keep_their_lines(tmp_path: Path) -> None:
         (("x\nExecute 1 jobs...\ny\n", "Execute 1 jobs...\nx\ny\n"), True),
         (("x\nExecute 1 jobs...\ny\n", "y\nExecute 1 jobs...\nx\n"), False),
         (("rule a: x\nrule b: y\n", "rule b: y\nrule a: x\n"), False),
+        (("Job 1: model a\nJob 2: model b\n", "Job 2: model b\nJob 1: model a\n"), False),  # a ranking
+        ((f"{_DATE}Job 1: a\n{_DATE}Job 2: b\n", f"{_DATE}Job 2: b\n{_DATE}Job 1: a\n"), True),  # rules' messages
     ],
 )
 def test_only_lines_of_jobs_come_in_any_order(tmp_path: Path, texts: tuple[str, str], *, same: bool) -> None:
