@@ -28,18 +28,36 @@ def mark() -> str:
 
 
 def lives(text: str) -> bool | None:
-    """Whether a mark's process runs; None if that cannot be known, since another host or namespace marked it."""
+    """Whether a mark's process runs; None if that cannot be known.
+
+    Another host or namespace may have marked it, ``/proc`` may not be there (in a chroot), or hide the processes of
+    others (``hidepid``): what is not seen there has ended only if there is nothing to send a signal to either.
+    """
     boot, _, rest = text.partition(" ")
     namespace, _, rest = rest.partition(" ")
     number, _, started = rest.partition(" ")
     try:
         if f"{boot} {namespace}" != _world() or not number.isdecimal():
             return None
+    except OSError:
+        return None
+    try:
         return _started(int(number)) == started
     except FileNotFoundError:
-        return False
+        return None if _exists(int(number)) else False
     except (OSError, IndexError):
         return None
+
+
+def _exists(number: int) -> bool:
+    """Whether the kernel knows a process, its own user's or not."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def remove_dead(client: EngineClient) -> None:
@@ -57,8 +75,6 @@ def _world() -> str:
 
 
 def _started(number: int) -> str:
-    """Clock ticks after boot; a process that has ended and is not yet waited for counts as ended."""
+    """Clock ticks after boot; empty for a process that has ended and is not yet waited for."""
     state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-    if state in "ZX":
-        raise FileNotFoundError(number)
-    return fields[_STARTED - 1]
+    return "" if state in "ZX" else fields[_STARTED - 1]

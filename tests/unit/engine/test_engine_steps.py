@@ -92,6 +92,22 @@ def test_a_process_that_has_ended_is_known() -> None:
     assert [owner.lives(text) for text in ("", "x", "boot pid:[1] 1 1")] == [None] * 3
 
 
+@pytest.mark.parametrize("missing", [False, True], ids=["hidden", "no proc"])
+def test_nobody_has_ended_who_cannot_be_seen(missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ``/proc``, as in a chroot, or where it hides processes: no container is removed for that."""
+    mark = owner.mark()
+
+    def hidden(number: int) -> str:
+        raise FileNotFoundError(number)
+
+    monkeypatch.setattr(owner, "_started", hidden)
+    if missing:
+        monkeypatch.setattr(owner, "_world", lambda: Path("/nowhere").read_text())
+    assert owner.lives(mark) is None
+    world, _, rest = mark.rpartition(" ")[0].rpartition(" ")
+    assert owner.lives(f"{world} {2**22 + 1} {rest}") is (None if missing else False)
+
+
 class CopyingClient:
     """An engine whose unpacking process ends early some times, with an error of its own."""
 
