@@ -122,7 +122,7 @@ class SignalRelay:
     """Sends the signals this process receives to the program; a second SIGINT becomes SIGKILL.
 
     Signals that arrive before ``open`` are kept until then. Only the main thread can relay signals. A SIGTERM or SIGHUP
-    that was relayed is ignored from then on: ``repeated_signals_ignored`` ends that.
+    that was relayed, or has ended the program, is ignored from then on: ``repeated_signals_ignored`` ends that.
     """
 
     def __init__(self, send: Callable[[str], None]) -> None:
@@ -161,6 +161,13 @@ class SignalRelay:
             self._send(name)
         else:
             self._kept.append(name)
+
+    def ended(self, code: int) -> None:
+        """Note the program's exit code, while signals are still relayed.
+
+        A launcher that ends a job signals all of its processes: the program may have had what is still to come here.
+        """
+        self._received |= {name for name in _REPEATED if code == 128 + getattr(signal, name)}
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal; this may run in the middle of a blocked write."""

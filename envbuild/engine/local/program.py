@@ -312,6 +312,7 @@ class _Program:
                     stack.enter_context(feed.copied(self._answers))
 
             copy(ours, readers, self._answers, write, started)
+            relay.ended(self._answers.ended)
         self._answers.close()
         self.exceeded = watchdog.exceeded if watchdog else None
         return self._answers.code()

@@ -55,6 +55,11 @@ class Answers:
         """Whether all its processes have ended."""
         return bool(self._table.get("over"))
 
+    @property
+    def ended(self) -> int:
+        """The exit code, if it is there already; -1 if not."""
+        return int(self._table.get("code", -1))
+
     def code(self) -> int:
         """Return the exit code.
 

@@ -161,6 +161,23 @@ def test_a_launchers_signal_that_comes_again_ends_nothing() -> None:
             signal.signal(number, handler)
 
 
+def test_a_launchers_signal_that_reaches_the_program_first_ends_nothing() -> None:
+    """Slurm signals each process of a task: the program may have ended by it before envbuild hears of it."""
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: heard.append(number)) for number in (15, 1)}
+    try:
+        with repeated_signals_ignored():
+            with SignalRelay(lambda name: None) as relay:
+                relay.open()
+                relay.ended(128 + signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert heard == [signal.SIGHUP]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field of a request reaches the engine in its own words, and nothing is asked that was not."""
     request = ContainerRun(
