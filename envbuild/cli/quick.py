@@ -149,7 +149,7 @@ class _Instead:
 
 
 class _Late(type(sys)):  # type: ignore[misc]  # types.ModuleType
-    """Stands for a module until something of it is used."""
+    """Imports a module when something of it is used first."""
 
     def __init__(self, name: str, functions: Sequence[str]) -> None:
         super().__init__(name)

@@ -21,7 +21,7 @@ PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
 _RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
-"""What takes a tensor from whichever rank sends first, unless it is told which."""
+"""What takes a tensor from whichever rank sends first, unless the call names one."""
 ISOLATED = "$ python -I"
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]

@@ -81,7 +81,7 @@ class Rule(msgspec.Struct, frozen=True):
         text: the pattern of what is replaced, but for its group ``keep``.
         gate: texts of which a line must have one, in lower case and whatever its digits, to be worth a search; none for
             any line.
-        digits: the same with their digits, if these tell more.
+        digits: the same with their digits, if these are more exact.
         moment: reads the moment that the text names, which has to be about when the run was.
     """
 
@@ -127,8 +127,8 @@ def _compiled(text: str) -> re.Pattern[str]:
 def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None, *, sure: bool = False) -> Rule:
     """Make a rule; ``gate`` has its texts with spaces between; ``~`` is a space in one of them."""
     parts = tuple(part.replace("~", " ") for part in gate.split())
-    told = all(_NAMED_DIGIT.search(part) is not None for part in parts)
-    return Rule(kind, mark, pattern, parts, moment, parts if told else (), sure)
+    with_digits = all(_NAMED_DIGIT.search(part) is not None for part in parts)
+    return Rule(kind, mark, pattern, parts, moment, parts if with_digits else (), sure)
 
 
 _NAMED_DIGIT = lazy(r"[1-9]")
