@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.patterns import lazy
+from envbuild.engine.protocol import Gpus, refuse_fewer
 
 KIND = "nvidia.com/gpu"
 FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -17,17 +18,23 @@ SUFFIXES = (".yaml", ".json")
 _INDEX = lazy(r"\d+(?::\d+)?")
 
 
-def chosen_names(count: int, listed: tuple[str, ...]) -> tuple[str, ...]:
+def chosen_names(gpus: Gpus, listed: tuple[str, ...]) -> tuple[str, ...]:
     """Choose names for a count (0: all GPUs): the lowest indexes, or identities in order where no index is listed.
 
     A device is listed under several names; fewer are chosen if there are fewer, and the guard judges what it sees.
+
+    Raises:
+        GpusRefusedError: exactly so many are wanted, and fewer are listed.
     """
+    count = gpus.count
     if not listed:
         return tuple(str(index) for index in range(count)) or ("all",)
     if not count and "all" in listed:
         return ("all",)
     indexes = sorted((name for name in listed if _INDEX.fullmatch(name)), key=_numbers)
     names = indexes or sorted(name for name in listed if name != "all") or ["all"]
+    if names != ["all"]:
+        refuse_fewer(gpus, len(names))
     return tuple(names[: count or None])
 
 

@@ -279,10 +279,12 @@ class Gpus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         count: how many, the first ones of the host; 0 for all.
+        exact: a host with fewer is refused at once; else the guard compares what there is with the lock.
         devices: these instead: identities (``GPU-…``, ``MIG-…``) or indexes (``0``, ``0:1`` for a MIG slice).
     """
 
     count: int = 0
+    exact: bool = False
     devices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -292,6 +294,15 @@ class Gpus(msgspec.Struct, frozen=True, kw_only=True):
 
 class GpusRefusedError(EngineError):
     """The engine could not hand the GPUs over; the container was not started."""
+
+
+def refuse_fewer(gpus: Gpus, found: int) -> None:
+    """Raise ``GpusRefusedError`` where exactly so many GPUs are wanted and the host has fewer."""
+    if gpus.exact and found < gpus.count:
+        raise GpusRefusedError(
+            f"--gpus {gpus.count}: the host has {found} {'GPU' if found == 1 else 'GPUs'}",
+            "list its GPUs: nvidia-smi -L; or leave --gpus out: the lock states how many",
+        )
 
 
 class Watcher(Protocol):

@@ -77,7 +77,7 @@ def parse_gpus(text: str) -> Gpus | None:
     if text in ("all", "none"):
         return Gpus() if text == "all" else None
     if re.fullmatch(r"\d{1,4}", text):
-        return Gpus(count=int(text)) if int(text) else None
+        return Gpus(count=int(text), exact=True) if int(text) else None
     names = tuple(text.removeprefix("device=").split(","))
     if not all(_GPU.fullmatch(name) for name in names):
         raise UsageError(

@@ -68,7 +68,7 @@ def device_requests(gpus: Gpus, ways: GpuWays) -> list[dict[str, Any]]:
     refuses by itself if it does not.
     """
     if ways.support == "cdi":
-        names = gpus.devices or chosen_names(gpus.count, ways.devices)
+        names = gpus.devices or chosen_names(gpus, ways.devices)
         return [{"Driver": "cdi", "DeviceIDs": [f"{KIND}={name}" for name in names]}]
     chosen: dict[str, Any] = {"DeviceIDs": list(gpus.devices)} if gpus.devices else {"Count": gpus.count or -1}
     return [{"Driver": "nvidia", **chosen, "Capabilities": [["gpu"]]}]

@@ -24,7 +24,7 @@ from envbuild.core.driver_gpus import FOLDER, driver_gpus
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting
 from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
-from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport
+from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport, refuse_fewer
 
 VARIABLE = "ENVBUILD_CDI_DIRS"
 """Folders of descriptions instead of the default ones, separated by colons."""
@@ -131,7 +131,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _by_description(gpus: Gpus, devices: Mapping[str, Sequence[Mapping[str, Any]]]) -> Handed:
-    names = gpus.devices or chosen_names(gpus.count, tuple(devices))
+    names = gpus.devices or chosen_names(gpus, tuple(devices))
     edits: list[Mapping[str, Any]] = []
     for name in names:
         if name not in devices:
@@ -220,6 +220,7 @@ def _minors(gpus: Gpus) -> list[int]:
         names = [path.name for path in Path("/dev").glob("nvidia[0-9]*")]
         found = sorted((int(name.removeprefix("nvidia")), "") for name in names if name[6:].isdecimal())
     if not gpus.devices:
+        refuse_fewer(gpus, len(found))
         return [minor for minor, _ in found[: gpus.count or None]]
     chosen = []
     for name in gpus.devices:

@@ -79,6 +79,13 @@ def test_cdi_devices_are_chosen_by_the_lowest_index(gpus: Gpus, ways: GpuWays, n
     assert device_requests(gpus, ways) == asked
 
 
+def test_more_gpus_than_an_engine_lists() -> None:
+    """As a count that was typed; NVIDIA's hook and an engine that lists none refuse by themselves."""
+    with pytest.raises(GpusRefusedError, match=r"^--gpus 9: the host has 4 GPUs$"):
+        device_requests(Gpus(count=9, exact=True), CDI)
+    assert device_requests(Gpus(count=2, exact=True), GpuWays(support="cdi"))
+
+
 @pytest.mark.parametrize("support", ["nvidia", ""])
 @pytest.mark.parametrize(
     ("gpus", "chosen"),

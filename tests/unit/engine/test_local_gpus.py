@@ -126,6 +126,21 @@ def test_a_gpu_that_is_not_there(driver: Path) -> None:
         gpus._minors(Gpus(devices=("GPU-c",)))
 
 
+def test_more_gpus_than_there_are(driver: Path) -> None:
+    """`--gpus 3` on a machine with two does not run on two; a lock's count is compared by the guard."""
+    with pytest.raises(GpusRefusedError, match=r"^--gpus 3: the host has 2 GPUs$"):
+        gpus._minors(Gpus(count=3, exact=True))
+    assert gpus._minors(Gpus(count=2, exact=True)) == gpus._minors(Gpus(count=3)) == [1, 0]
+
+
+def test_more_gpus_than_are_described(describe: Describe) -> None:
+    """One device has several names: its index, its identity, `all`."""
+    describe(devices=[{"name": "0"}, {"name": "GPU-abc"}, {"name": "all"}])
+    with pytest.raises(GpusRefusedError, match=r"^--gpus 2: the host has 1 GPU$"):
+        gpus.handed(Gpus(count=2, exact=True))
+    gpus.handed(Gpus(count=1, exact=True))
+
+
 def test_which_libraries_are_the_drivers() -> None:
     """Those for computing, and no graphics."""
     names = [

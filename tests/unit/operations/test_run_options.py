@@ -145,7 +145,7 @@ def test_envbuilds_own_variables_have_options(name: str) -> None:
         ("all", Gpus()),
         ("none", None),
         ("0", None),
-        ("2", Gpus(count=2)),
+        ("2", Gpus(count=2, exact=True)),
         ("device=2", Gpus(devices=("2",))),
         ("device=0,0:1", Gpus(devices=("0", "0:1"))),
         ("GPU-8f3c2f7d-0000-4000-8000-0123456789ab", Gpus(devices=("GPU-8f3c2f7d-0000-4000-8000-0123456789ab",))),
