@@ -10,13 +10,14 @@ import msgspec
 
 from envbuild.core.text import plain
 from envbuild.difference.code import configs, git, modules, objects, reads, script
-from envbuild.difference.finding import NOWHERE, Context, Difference, Finding, Section
+from envbuild.difference.finding import CERTAIN, NOWHERE, Context, Difference, Finding, Section
 from envbuild.difference.inputs import inputs
 from envbuild.difference.locks import locks
 from envbuild.difference.machine import fingerprint, host, nccl
-from envbuild.difference.parameters import command, parameters
+from envbuild.difference.parameters import command, parameters, standard_input
 from envbuild.difference.processes import processes
-from envbuild.difference.results import left_over, outcome, results, verdict
+from envbuild.difference.project import found_before, left_over
+from envbuild.difference.results import outcome, results, verdict
 from envbuild.difference.settings import engine, environment, options, verified
 from envbuild.record.compare_printed import compare_printed
 from envbuild.record.model import Record
@@ -33,8 +34,6 @@ NOT_COMPARED = frozenset(
 
 
 _CHANGED = "environment_changed."
-CERTAIN = 50
-"""From here on a difference is reason enough, and files that an earlier run left are not looked for."""
 
 
 def compare(a: Record, b: Record, context: Context | None = None, *, left: bool = True) -> Difference:
@@ -43,7 +42,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     Args:
         a, b: their records; sentences read from A to B.
         context: what is known next to the records, such as the content of the locks; the more of it, the more is named.
-        left: look for files that an earlier run left, if nothing else is reason enough.
+        left: look for files that the runs found in their project, if nothing else is reason enough.
     """
     known = context or Context()
     sections = _sections(a, b, known)
@@ -52,6 +51,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     found = [*{(each.area, each.what, each.change): each for each in findings}.values()]
     if left and outcome(a, b) == "different" and not any(each.weight >= CERTAIN and not each.follows for each in found):
         found += left_over(a, b)
+        found += found_before(a, b, known)
     causes = sorted((each for each in found if each.weight and not each.follows), key=lambda each: -each.weight)
     others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
@@ -64,7 +64,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
         a=a.id,
         b=b.id,
         outcome=ended,
-        verdict=verdict(a, b, causes=bool(causes)),
+        verdict=verdict(a, b, causes),
         results=results(a, b, known.lines),
         causes=tuple(causes),
         others=tuple(others),
@@ -107,6 +107,7 @@ def _sections(a: Record, b: Record, known: Context) -> tuple[Section, ...]:
         inputs(a, b, known),
         given_parameters,
         command(a, b, explained=given),
+        standard_input(a, b),
         *files,
         git(a, b, known, code_known=code_known, explained=any(section.findings for section in files)),
         objects(a, b),

@@ -18,6 +18,8 @@ Area = Literal[
 ]  # fmt: skip
 Outcome = Literal["equal", "different", "unknown"]
 
+CERTAIN: Final = 50
+"""From this weight on a difference is reason enough; what weighs less is only possible."""
 NOWHERE: Final = "(not there)"
 """Represents a value that one of the two runs lacks."""
 _RANKS = 8
@@ -128,6 +130,8 @@ class Context:
         fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.
         committed: files of the project that differ between the commits.
         lines: of each stream that differs the first line at which it does.
+        files: how the files differ that the runs found in their project, a phrase each by path; None if the listing
+            of one was not kept.
     """
 
     lock_a: Lock | None = None
@@ -138,6 +142,7 @@ class Context:
     fingerprint_b: Mapping[str, str] = field(default_factory=dict)
     committed: tuple[str, ...] = ()
     lines: Mapping[Stream, PrintedLine] = field(default_factory=dict)
+    files: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import msgspec
 
 from envbuild.core.text import plain
-from envbuild.difference.compare import CERTAIN, compare
-from envbuild.difference.finding import Context, Difference, Finding, Outcome, changed
-from envbuild.difference.results import left_over
+from envbuild.difference.compare import compare
+from envbuild.difference.finding import CERTAIN, Context, Difference, Finding, Outcome, changed
+from envbuild.difference.project import found_before, left_over
 from envbuild.record.compare_outputs import unread
 from envbuild.record.compare_printed import compare_printed
 from envbuild.record.jobs import JobRecord, ranks_text
@@ -45,13 +45,18 @@ def compare_jobs(a: JobRecord, b: JobRecord, pairs: Mapping[int, RankPair]) -> D
     causes = [*own, *merged({rank: each.causes for rank, each in found.items()})]
     outcome = _outcome(a, b, found)
     if outcome == "different" and not any(each.weight >= CERTAIN for each in causes):
-        causes += merged({rank: left_over(pair.a, pair.b) for rank, pair in pairs.items()})
+        causes += merged(
+            {
+                rank: (*left_over(pair.a, pair.b), *found_before(pair.a, pair.b, pair.context))
+                for rank, pair in pairs.items()
+            }
+        )
     same = [label for label, count in Counter(s for d in found.values() for s in d.same).items() if count == len(found)]
     return Difference(
         a=a.first.id,
         b=b.first.id,
         outcome=outcome,
-        verdict=_verdict(a, b, found, outcome, causes=any(each.weight for each in causes)),
+        verdict=_verdict(a, b, found, outcome, causes=any(each.weight >= CERTAIN for each in causes)),
         results=tuple(merged({rank: each.results for rank, each in found.items()})),
         causes=tuple(sorted((each for each in causes if each.weight), key=lambda each: -each.weight)),
         others=(

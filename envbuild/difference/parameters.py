@@ -9,14 +9,16 @@ from pathlib import PurePosixPath
 import msgspec
 
 from envbuild.core.redact import MASK
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Section, changed
-from envbuild.difference.text import shown
-from envbuild.record.model import Record
+from envbuild.difference.text import digest, shown
+from envbuild.record.model import Record, StandardInput
 from envbuild.record.processes import Parameter, ParameterSet, effective
 from envbuild.runtime.hook.lineage import mask
 
 _WEIGHT = 90
+_INPUT, _PIPE = 83, 43
+"""Of another standard input: a file, which the program read; a pipe, which nobody need have read."""
 _SOURCES = {"command line": "argument"}
 
 
@@ -49,6 +51,27 @@ def command(a: Record, b: Record, *, explained: bool) -> Section:
         findings.append(changed("command", "working directory", before, after, 30))
     masked = MASK in shlex.join(a.command) and a.command == b.command
     return Section("command", tuple(findings), unknown=("masked arguments",) if masked else ())
+
+
+def standard_input(a: Record, b: Record) -> Section:
+    """Compare what the programs could read from their standard input; a terminal and none at all count as one."""
+    before, after = a.standard_input, b.standard_input
+    if before is None or after is None:
+        return Section("")
+    one, other = _stream(before), _stream(after)
+    if one != other:
+        weight = _INPUT if "file" in (before.kind, after.kind) else _PIPE
+        return Section("standard input", (changed("command", "standard input", one, other, weight),))
+    if before.kind == "pipe" or (before.kind == "file" and not before.sha256):
+        return Section("", unknown=(f"standard input ({one}, whose content is not recorded)",))
+    return Section("standard input" if before.kind == "file" else "")
+
+
+def _stream(found: StandardInput) -> str:
+    if found.kind != "file":
+        return "a pipe" if found.kind == "pipe" else "none"
+    size = f"a file of {plural(found.size or 0, 'byte')}"
+    return f"{size}, sha256 {digest(found.sha256)}" if found.sha256 else size
 
 
 def _values(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from envbuild.core.text import plain, plural
-from envbuild.difference.finding import NOWHERE, Finding, Outcome, PrintedLine, changed
+from envbuild.difference.finding import CERTAIN, NOWHERE, Finding, Outcome, PrintedLine, changed
 from envbuild.difference.text import digest, numbers, shown, some
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes, not_looked_at, unread
 from envbuild.record.compare_outputs import compare as different_files
@@ -30,21 +30,6 @@ def results(a: Record, b: Record, lines: Mapping[Stream, PrintedLine] | None = N
     return (*_ends(a, b), *_metrics(a, b), *_files(a, b), *_printed(a, b, lines or {}))
 
 
-_LEFT = 46
-
-
-def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
-    """Return files that one of the runs found in its place and the other one made: it may have continued from them."""
-    made, found = ({each.path: each.change for each in record.outputs} for record in (a, b))
-    findings = []
-    for path in sorted({*made} & {*found}):
-        if made[path] != found[path]:
-            one, other = ("there before" if change == "changed" else NOWHERE for change in (made[path], found[path]))
-            why = "an earlier run left it: the program may have gone on from there"
-            findings.append(changed("results", f"{plain(path)} at the start", one, other, _LEFT, why=why))
-    return tuple(findings)
-
-
 def outcome(a: Record, b: Record) -> Outcome:
     """Return whether two runs gave the same."""
     if not (_ended(a) and _ended(b)):
@@ -59,8 +44,8 @@ def outcome(a: Record, b: Record) -> Outcome:
     return "equal" if printed_anything(a.printed) and not lines.unknown else "unknown"
 
 
-def verdict(a: Record, b: Record, *, causes: bool) -> str:
-    """Describe in a sentence how the results compare, given whether there are possible causes."""
+def verdict(a: Record, b: Record, causes: Sequence[Finding]) -> str:
+    """Describe in a sentence how the results compare; different ones only where no cause is reason enough."""
     for side, record in (("A", a), ("B", b)):
         if not _ended(record):
             return f"{side} has no results: {_why(record)}"
@@ -74,7 +59,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
             return "nothing to compare: neither run left outputs or metrics"
         return f"not known: {phrases[0]}" + ("; all else is equal" if _left_anything(a) else "")
     if sentence == "different":
-        return "" if causes else _nothing_differs(a, b)
+        return "" if any(each.weight >= CERTAIN for each in causes) else _nothing_differs(a, b, causes)
     bytes_a = {output.path: output.sha256 for output in (*a.outputs, *a.outside)}
     files = (*b.outputs, *b.outside)
     other = [output.path for output in files if bytes_a.get(output.path) != output.sha256]
@@ -109,12 +94,13 @@ def _both(record: Record) -> str:
     return rest if end == "ok" else f"; but both runs failed: {end}{rest}"
 
 
-def _nothing_differs(a: Record, b: Record) -> str:
+def _nothing_differs(a: Record, b: Record, causes: Sequence[Finding]) -> str:
     """Describe what is left where records are equal and results are not; what verify cannot show comes first."""
+    lead = "nothing recorded is reason enough" if causes else "nothing recorded differs"
     if a.inputs or b.inputs:
-        return "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
+        return f"{lead}: a nondeterministic operation, or what no record holds, see envbuild verify"
     return (
-        "nothing recorded differs: other data, which is not recorded since no inputs are declared "
+        f"{lead}: other data, which is not recorded since no inputs are declared "
         "(inputs: [data] in the spec), or a nondeterministic operation, see envbuild verify"
     )
 

@@ -32,6 +32,8 @@ _OPTIONS: dict[str, tuple[int, str]] = {
     "signer": (0, ""),
 }
 _SEED = "PYTHONHASHSEED"
+_GIVEN, _SECRET = 87, 45
+"""Of a variable that somebody gave this run, such as a learning rate: before what changed in files."""
 
 
 def environment(a: Record, b: Record, context: Context) -> Section:
@@ -41,6 +43,8 @@ def environment(a: Record, b: Record, context: Context) -> Section:
     for name, before, after in pairs(a.environment, b.environment):
         one, other = shown(before, after)
         weight, why = _variable(name, locked)
+        if MASK in (before, after):
+            weight = min(weight, _SECRET)  # a key opens a door, and does not compute
         findings.append(changed("environment", plain(name), one, other, weight, why=why))
     masked = tuple(
         f"variable {plain(name)}, which is masked"
@@ -115,7 +119,7 @@ def _variable(name: str, locked: dict[str, str]) -> tuple[int, str]:
         return 72, variables.HARD[name]
     if name in variables.SOFT:
         return 52, variables.SOFT[name]
-    return (55, "") if name in locked else (45, "")
+    return (55, "") if name in locked else (_GIVEN, "")
 
 
 def _locked(lock: object) -> dict[str, str]:

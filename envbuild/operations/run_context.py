@@ -12,10 +12,11 @@ from envbuild.core.fs import folder_below, read_regular
 from envbuild.difference.finding import Context, PrintedLine, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
-from envbuild.record import history, printed, sources
+from envbuild.record import history, listing, printed, sources
 from envbuild.record.compare_printed import compare_printed, names_of_two, several_processes
 from envbuild.record.git import changed_between, file_at
 from envbuild.record.jobs import JobRecord
+from envbuild.record.listing import FoundFile, folders_above
 from envbuild.record.model import Record
 from envbuild.runs import fingerprint
 
@@ -54,6 +55,7 @@ def gather_context(a: Side, b: Side) -> Context:
         fingerprint_b=_fingerprint(b),
         committed=_committed(a, b),
         lines=_lines(a, b),
+        files=_files(a, b),
     )
 
 
@@ -159,6 +161,27 @@ def _lines(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
         if line is not None and not (cut and (not ordered or not line.before or not line.after)):
             found[stream] = PrintedLine(number=line.line, before=line.before, after=line.after)
     return found
+
+
+def _files(a: Side, b: Side) -> dict[str, str] | None:
+    """Return how the files differ that two runs found in their project; of a folder that only one had, itself alone."""
+    one, other = listing.kept(a.project, a.record.id), listing.kept(b.project, b.record.id)
+    if one is None or other is None:
+        return None
+    found = {path: phrase for path in {**one, **other} if (phrase := _change(one.get(path), other.get(path)))}
+    alone = {path for path in found if path.endswith("/") and not (path in one and path in other)}
+    return {path: each for path, each in found.items() if alone.isdisjoint(folders_above(path))}
+
+
+def _change(before: FoundFile | None, after: FoundFile | None) -> str:
+    """Describe how a file differs; empty if it does not."""
+    if before is None or after is None:
+        return "only in B" if before is None else "only in A"
+    if before.size != after.size:
+        return f"{before.size:,} → {after.size:,} bytes"
+    if before.mode != after.mode:
+        return f"mode {before.mode:03o} → {after.mode:03o}"
+    return "written again, of the same size" if before.changed != after.changed else ""
 
 
 def _trees(a: Side, b: Side) -> dict[str, Tree]:

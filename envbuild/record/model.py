@@ -57,6 +57,21 @@ class Script(_Value, frozen=True, kw_only=True):
     sha256: Sha256
 
 
+class StandardInput(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What the program had as its standard input.
+
+    Attributes:
+        kind: ``none`` (such as ``/dev/null``, or a file that nothing was read of), ``terminal``, ``file``, or ``pipe``,
+            of which no content is known.
+        size: bytes of the file from where the program began.
+        sha256: of those bytes; None if they were too many.
+    """
+
+    kind: Literal["none", "terminal", "file", "pipe"]
+    size: int | None = None
+    sha256: Sha256 | None = None
+
+
 class Git(_Value, frozen=True, kw_only=True):
     """The project's version.
 
@@ -224,6 +239,7 @@ class Record(_Value, frozen=True, kw_only=True):
         state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
             ``interrupted`` before the program started; ``failed`` if the engine could not run it.
         image: config digest.
+        standard_input: what the program had as such; None if it was not connected, as in runs of ``verify``.
         image_index: digest of the index of several platforms by which the image was named in its registry; empty: it
             was built here, or named by its own digest.
         gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
@@ -275,6 +291,7 @@ class Record(_Value, frozen=True, kw_only=True):
     command: tuple[str, ...]
     directory: str
     script: Script | None = None
+    standard_input: StandardInput | None = None
     environment: dict[str, str]
     options: Options
     inputs: dict[str, Blake3] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envbuild.difference.finding import Difference, Finding
+from envbuild.difference.finding import CERTAIN, Difference, Finding
 from envbuild.record.model import Record
 from envbuild.reports.facts import result
 from envbuild.reports.values import LETTERS, Run
@@ -62,10 +62,15 @@ def _reason(place: int, difference: Difference, alone: bool) -> Reason:
     return Reason(
         place=place,
         letter=LETTERS[place],
-        lead="because" if causes else _counted(difference.verdict) if alone else difference.verdict,
+        lead=_lead(causes) if causes else _counted(difference.verdict) if alone else difference.verdict,
         causes=causes,
         more=len(difference.causes) - len(causes) if different else 0,
     )
+
+
+def _lead(causes: Sequence[Finding]) -> str:
+    """Return the word before the causes: whether one is reason enough, or all are merely possible."""
+    return "because" if any(cause.weight >= CERTAIN for cause in causes) else "perhaps because"
 
 
 def _counted(verdict: str) -> str:

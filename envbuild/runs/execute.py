@@ -37,6 +37,7 @@ from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_optio
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results.lines import StdoutCapture
+from envbuild.runs.standard_input import InputWatch
 from envbuild.runs.verdict import Heard, VerdictPipe
 
 _PATIENCE = 30.0
@@ -85,6 +86,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs) if request.before is None else request.before
     around.look_first()
+    given = InputWatch() if request.watcher is None else None
     changed: dict[str, Any] = {}
     heard = Heard()
     try:
@@ -104,6 +106,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
         changed |= facts.result() | observations(folder, inputs, request.mounted)
         changed["nccl"] = nccl.digests(folder)
+        changed["standard_input"] = given.result() if given else None
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
@@ -124,6 +127,10 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         if request.tensors and changed["state"] == "finished":
             changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
         changed["input_changes"] = request.inputs_since()
+        from envbuild.record import listing
+
+        if not request.verification:  # the copies that verify runs in have other times each
+            listing.keep(request.project, record.id, before)
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
             _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}

@@ -6,7 +6,17 @@ from typing import Any
 
 import msgspec
 
-from envbuild.record.model import Git, GuardVerdict, LockFacts, Options, Output, Record, Script, Tensor
+from envbuild.record.model import (
+    Git,
+    GuardVerdict,
+    LockFacts,
+    Options,
+    Output,
+    Record,
+    Script,
+    StandardInput,
+    Tensor,
+)
 from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile
 from tests.support.hosts import gpu, host
 
@@ -58,7 +68,8 @@ def record(identity: str = A, **changes: Any) -> Record:
         id=identity, state="finished", start="2026-01-02T03:04:05.678Z", end="2026-01-02T03:05:05.678Z", duration=60.0,
         exit_code=0, lock=LockFacts(file="pylock.digits.toml", sha256=sha("1")), image=sha("2"),
         engine={"name": "Docker", "version": "28.5.1"}, command=("python", "train.py"), directory="/workspace",
-        script=Script(path="train.py", sha256=sha("3")), environment={"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
+        script=Script(path="train.py", sha256=sha("3")), standard_input=StandardInput(kind="none"),
+        environment={"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
         options=Options(network="none", workspace="rw", user="0:0"), inputs={"data": sha("4")}, recipe=sha("5"),
         git=Git(commit="e" * 40, branch="main", dirty=False, diff_sha256="", untracked=0), gpus="1",
         host=host([gpu()]), verified="yes", verdict=verdict(),

@@ -63,10 +63,11 @@ def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
         if values := divergence_values(first):
             yield "", values
     label = {"equal": "although", "different": "because", "unknown": "differs"}[difference.outcome]
-    if difference.causes:
-        yield from _labelled(label, _causes(difference.causes))
-    elif difference.outcome == "different":
+    if difference.outcome == "different" and difference.verdict:  # nothing is reason enough
         yield label, difference.verdict
+        yield from _labelled("perhaps", _causes(difference.causes))
+    elif difference.causes:
+        yield from _labelled(label, _causes(difference.causes))
     elif difference.outcome == "unknown":
         yield label, "nothing that is recorded"
     if result.renamed:

@@ -13,7 +13,7 @@ from envbuild.cluster.rank import Rank
 from envbuild.difference.compare import NOT_COMPARED, compare
 from envbuild.difference.finding import NOWHERE, Context, PrintedLine, Tree
 from envbuild.difference.results import results
-from envbuild.record.model import Folder, Git, LockFacts, Output, Record, Script
+from envbuild.record.model import Folder, Git, LockFacts, Output, Record, Script, StandardInput
 from envbuild.record.printed import Printed
 from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 from tests.support.hosts import gpu, host
@@ -245,7 +245,7 @@ def test_a_file_that_only_git_knows_of() -> None:
     assert first == "git, not committed: clean → changes dddddddddddd… (more/x.csv)"
     assert second.startswith("model.npz at the start: (not there) → there before")
     only_results = compare(record(git=CLEAN), other_results(git=edited("model.npz"), outputs=found)).causes
-    assert [(each.area, each.weight) for each in only_results] == [("results", 46), ("git", 10)]
+    assert [(each.area, each.weight) for each in only_results] == [("results", 32), ("git", 10)]
     lock = msgspec.structs.replace(small_lock(), resolution={"spec.yaml": sha("1")})
     elsewhere = other_results(git=edited("data/x.csv", "spec.yaml"))
     (declared,) = compare(record(git=CLEAN), elsewhere, Context(lock_a=lock, lock_b=lock)).causes
@@ -419,6 +419,7 @@ CHANGED: dict[str, Any] = {
     "command": ("python", "train.py", "-v"),
     "directory": "/workspace/sub",
     "script": Script(path="train.py", sha256=sha("e")),
+    "standard_input": StandardInput(kind="file", size=3, sha256=sha("e")),
     "environment": {"OMP_NUM_THREADS": "3", "HF_TOKEN": "***"},
     "options": msgspec.structs.replace(record().options, network="bridge"),
     "inputs": {"data": sha("e")},
@@ -519,7 +520,9 @@ UNSEEN = {
 LEAVES = [
     leaf
     for leaf in leaves(TABLE)
-    if leaf[0] not in QUIET and not UNSEEN.intersection(map(str, leaf)) and leaf != ("objects", 0, "path")
+    if leaf[0] not in QUIET
+    and not UNSEEN.intersection(map(str, leaf))
+    and leaf not in (("objects", 0, "path"), ("standard_input", "kind"))
 ]
 
 
@@ -578,6 +581,48 @@ def test_the_output_of_one_run_only() -> None:
     more = Output(path="log\n.txt", change="created", size=1, sha256=sha("e"))
     found = compare(record(), record(B, outputs=(*record().outputs, more), deleted=("old",)))
     assert [finding.sentence for finding in found.results] == ["log\\n.txt: only in B", "old: kept → deleted"]
+
+
+def test_other_standard_input() -> None:
+    """A file counts by its content, if the program read of it; what went through a pipe nobody knows."""
+    file, other, pipe, terminal = (
+        StandardInput(kind="file", size=3, sha256=sha("e")),
+        StandardInput(kind="file", size=3, sha256=sha("f")),
+        StandardInput(kind="pipe"),
+        StandardInput(kind="terminal"),
+    )
+    found = compare(record(standard_input=file), other_results(standard_input=other))
+    assert ([each.sentence for each in found.causes], found.verdict) == (
+        ["standard input: a file of 3 bytes, sha256 eeeeeeeeeeee… → a file of 3 bytes, sha256 ffffffffffff…"], "",
+    )  # fmt: skip
+    assert "standard input" in compare(record(standard_input=file), other_results(standard_input=file)).same
+    possible = compare(record(), other_results(standard_input=pipe))
+    assert [each.sentence for each in possible.causes] == ["standard input: none → a pipe"]
+    assert possible.verdict.startswith("nothing recorded is reason enough: ")
+    unknown = "standard input (a pipe, whose content is not recorded)"
+    assert unknown in compare(record(standard_input=pipe), other_results(standard_input=pipe)).unknown
+    large = StandardInput(kind="file", size=1 << 40)
+    found = compare(record(standard_input=large), other_results(standard_input=large))
+    assert "standard input" not in found.same
+    assert any(each.startswith("standard input (a file of ") for each in found.unknown)
+    assert compare(record(standard_input=terminal), other_results()).causes == ()
+    assert compare(record(standard_input=None), other_results(standard_input=file)).causes == ()
+
+
+def test_other_files_of_the_project() -> None:
+    """Named where nothing else is reason enough: but for code, results, inputs, and what git reports already."""
+    names = ("flag", "train.py", "conf.json", "model.npz", "data/x.csv", "pylock.digits.toml", "known.txt")
+    context = Context(files=dict.fromkeys(names, "only in B"), committed=("known.txt",))
+    found = compare(record(), other_results(), context)
+    assert [each.sentence for each in found.causes] == [
+        "1 other file of the project: flag only in B (nothing shows that it was read)"
+    ]
+    assert found.verdict.startswith("nothing recorded is reason enough: ")
+    assert compare(record(), record(B), context).causes == ()
+    assert compare(record(), other_results(image=sha("e")), context).causes[0].what == "image"
+    many = compare(record(), other_results(), Context(files=dict.fromkeys("abcdef", "10 → 12 bytes"))).causes[0]
+    assert many.sentence.startswith("6 other files of the project: a 10 → 12 bytes, b 10 → 12 bytes, ")
+    assert " and 2 more (" in many.sentence
 
 
 def test_an_extension_in_a_temporary_folder() -> None:
@@ -656,11 +701,17 @@ def test_a_checkpoint_that_one_run_found() -> None:
     """Where nothing else is reason enough, files that were there before one run only are reported."""
     (output,) = other_results().outputs
     found = (msgspec.structs.replace(output, change="changed"),)
-    reported = (
-        "model.npz at the start: (not there) → there before "
-        "(an earlier run left it: the program may have gone on from there)"
+    reported = "model.npz at the start: (not there) → there before ({})"
+    unread, read = (
+        reported.format("an earlier run left it; Python's open did not read it"),
+        reported.format("an earlier run left it, and the program read it: it may have gone on from there"),
     )
-    assert sentences(record(), other_results(outputs=found)) == [reported]
+    only_possible = compare(record(), other_results(outputs=found))
+    assert [each.sentence for each in only_possible.causes] == [unread]
+    assert only_possible.verdict.startswith("nothing recorded is reason enough: a nondeterministic operation")
+    reads = (*record().reads, ReadFile(path="model.npz", size=1, sha256=sha("e")))
+    continued = compare(record(), other_results(outputs=found, reads=reads))
+    assert ([each.sentence for each in continued.causes], continued.verdict) == ([read], "")
     assert (
         sentences(record(), record(B, outputs=(msgspec.structs.replace(record().outputs[0], change="changed"),))) == []
     )
