@@ -619,7 +619,9 @@ def test_other_files_of_the_project() -> None:
     ]
     assert found.verdict.startswith("nothing recorded is reason enough: ")
     assert compare(record(), record(B), context).causes == ()
-    assert compare(record(), other_results(image=sha("e")), context).causes[0].what == "image"
+    assert [each.what for each in compare(record(), other_results(inputs={"data": sha("e")}), context).causes] == [
+        "data"
+    ]
     many = compare(record(), other_results(), Context(files=dict.fromkeys("abcdef", "10 → 12 bytes"))).causes[0]
     assert many.sentence.startswith("6 other files of the project: a 10 → 12 bytes, b 10 → 12 bytes, ")
     assert " and 2 more (" in many.sentence
