@@ -88,6 +88,51 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
     )
 
 
+READER = """\
+import os, subprocess, sys
+lines = sys.stdin.read().split() if "-" in sys.argv else []
+tool = subprocess.run(["cat", "params.txt"], capture_output=True, text=True, check=True).stdout
+result = [lines, tool.strip(), os.listdir("data"), os.access("tool.sh", os.X_OK)]
+open("result.txt", "w").write(repr(result))
+"""
+
+
+def test_what_no_open_of_python_shows(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard input; what a child reads, what is only listed, and permissions. The result of the first run is none."""
+    monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
+    monkeypatch.chdir(project.folder)
+    for name, text in {"data/0.png": "", "params.txt": "lr 0.1\n", "tool.sh": "", "in": "1 2\n"}.items():
+        project.write(name, text)
+    project.write("read.py", READER)
+
+    def run_with(stdin: str) -> None:
+        project.must("run", "-q", "read.py", "-", prefix=("sh", "-c", 'exec "$@" < "$0"', stdin))
+
+    def reasons() -> list[str]:
+        code, shown = diff(capsys)
+        assert code == 16, shown
+        return [line[10:] for line in shown[shown.index("because ") : shown.index("same ")].splitlines()]
+
+    run_with("/dev/null")
+    project.write("params.txt", "lr 0.2\n")
+    run_with("/dev/null")
+    nothing, file, left = reasons()
+    assert nothing.startswith("nothing recorded is reason enough: ")
+    assert file.startswith("1 other file of the project  params.txt written again, of the same size (")
+    assert left.startswith("result.txt at the start ")
+    assert left.endswith("(an earlier run left it; Python's open did not read it)")
+    project.write("data/1.png", "")
+    (project.folder / "tool.sh").chmod(0o755)
+    run_with("/dev/null")
+    files = reasons()[1]
+    assert files.startswith("2 other files of the project  data/1.png only in B, tool.sh mode "), files
+    run_with("in")
+    (given,) = reasons()
+    assert given.startswith("standard input  none → a file of 4 bytes, sha256 "), given
+
+
 def test_bisect_of_programs_that_print(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,8 +306,8 @@ CHANGED = {
     "jax: a checkpoint is found": Change(
         framework="jax", prepare=resumed, step=0, tensor="out",
         because=(
-            "checkpoint.bin at the start: (not there) → there before (an earlier run left it: the program may have "
-            "gone on from there)",
+            "checkpoint.bin at the start: (not there) → there before (an earlier run left it, and the program read it: "
+            "it may have gone on from there)",
         ),
     ),
 }  # fmt: skip
