@@ -113,7 +113,7 @@ def test_what_no_open_of_python_shows(
     def reasons() -> list[str]:
         code, shown = diff(capsys)
         assert code == 16, shown
-        return [line[10:] for line in shown[shown.index("because ") : shown.index("same ")].splitlines()]
+        return [line[10:] for line in shown[shown.index("\nbecause ") + 1 : shown.index("\nsame ")].splitlines()]
 
     run_with("/dev/null")
     project.write("params.txt", "lr 0.2\n")
