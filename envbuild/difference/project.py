@@ -34,18 +34,18 @@ def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
 
 
 def found_before(a: Record, b: Record, context: Context) -> tuple[Finding, ...]:
-    """Return how the other files of the project differ, those that are compared nowhere else, as one finding."""
+    """Return how other files of project and mounts differ, those that are compared nowhere else, as one finding."""
     known = {path for record in (a, b) for path in _accounted(record)} | {*context.committed}
     files = {path: phrase for path, phrase in (context.files or {}).items() if not _is_known(path, known)}
     if not files:
         return ()
     phrases = [f"{plain(path)} {phrase}" for path, phrase in sorted(files.items())]
     rest = f" and {len(phrases) - _NAMES:,} more" if len(phrases) > _NAMES else ""
-    why = "nothing shows that the program read or listed them" if len(phrases) > 1 else "nothing shows that it was read"
+    why = f"no record shows whether {'they were' if len(phrases) > 1 else 'it was'} read"
     return (
         Finding(
             area="reads",
-            what=f"{plural(len(phrases), 'other file')} of the project",
+            what=plural(len(phrases), "other file"),
             change=f"{', '.join(phrases[:_NAMES])}{rest} ({why})",
             weight=_OTHER,
         ),
@@ -60,7 +60,7 @@ def _accounted(record: Record) -> Iterator[str]:
     """Yield what a record compares by itself."""
     yield from _read(record)
     yield from record.deleted
-    yield from (output.path for output in record.outputs)
+    yield from (output.path for output in (*record.outputs, *record.outside))
     yield from (f"{folder.path}/" for folder in record.folders)
     yield from (f"{path.strip('/')}/" for path in record.inputs)
     yield from record.git.changed or () if record.git else ()

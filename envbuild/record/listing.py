@@ -21,6 +21,8 @@ from envbuild.lockfile.discovery import STATE_FOLDER
 
 MOST = 20_000
 """Files and folders of the largest project whose listing is kept."""
+MOST_MOUNTED = 5_000
+"""Those of the largest mounted folder: it may be on a slow network, and is looked at for this alone."""
 _LIMIT = 4 << 20
 _UNPACKED = 64 << 20
 _NAME = "files"
@@ -30,7 +32,7 @@ class FoundFile(msgspec.Struct, frozen=True, array_like=True):
     """One file, or a folder with ``/`` at the end, of which only the permissions are known.
 
     Attributes:
-        path: relative to the project.
+        path: relative to the project; of what was mounted the absolute one inside.
         size: bytes.
         changed: time of change in nanoseconds.
         mode: permission bits; 0 for symbolic links and what nobody may read.

@@ -130,7 +130,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         from envbuild.record import listing
 
         if not request.verification:  # the copies that verify runs in have other times each
-            listing.keep(request.project, record.id, before)
+            listing.keep(request.project, record.id, {**before, **around.found_mounted(listing.MOST_MOUNTED)})
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
             _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}

@@ -135,6 +135,19 @@ class Outside(msgspec.Struct, kw_only=True):
                 else:
                     self._before[mount.target] = found
 
+    def found_mounted(self, most: int) -> dict[str, workspace.FileState]:
+        """Return what the program found in mounted folders, by path inside; no folder with more than ``most`` files.
+
+        Of what is mounted to be read only, that is what is there now.
+        """
+        found: dict[str, workspace.FileState] = {}
+        for mount in self.mounts:
+            before = workspace.scan_mount(mount.source, most) if mount.read_only else self._before.get(mount.target)
+            if before is not None and len(before) <= most:
+                place = mount.target.rstrip("/")
+                found |= {f"{place}/{path}" if path else mount.target: state for path, state in before.items()}
+        return found
+
     def look_inside(self, container: OwnFiles) -> None:
         """Digest what is in the container's own layer; the program has ended, the container is still there."""
         try:

@@ -615,7 +615,7 @@ def test_other_files_of_the_project() -> None:
     context = Context(files=dict.fromkeys(names, "only in B"), committed=("known.txt",))
     found = compare(record(), other_results(), context)
     assert [each.sentence for each in found.causes] == [
-        "1 other file of the project: flag only in B (nothing shows that it was read)"
+        "1 other file: flag only in B (no record shows whether it was read)"
     ]
     assert found.verdict.startswith("nothing recorded is reason enough: ")
     assert compare(record(), record(B), context).causes == ()
@@ -623,7 +623,7 @@ def test_other_files_of_the_project() -> None:
         "data"
     ]
     many = compare(record(), other_results(), Context(files=dict.fromkeys("abcdef", "10 → 12 bytes"))).causes[0]
-    assert many.sentence.startswith("6 other files of the project: a 10 → 12 bytes, b 10 → 12 bytes, ")
+    assert many.sentence.startswith("6 other files: a 10 → 12 bytes, b 10 → 12 bytes, ")
     assert " and 2 more (" in many.sentence
 
 

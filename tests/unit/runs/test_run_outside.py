@@ -199,6 +199,29 @@ def test_mounted_folders_are_looked_at_before_and_after(tmp_path: Path) -> None:
     assert left_out == ()
 
 
+def test_what_was_in_mounted_folders_is_known(tmp_path: Path) -> None:
+    """Before the program wrote there; a file by itself; not a large folder."""
+    for name in ("ro", "rw", "large"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    (tmp_path / "large" / "b").write_text("")
+    (tmp_path / "file").write_text("12345")
+    mounts = (
+        Mount(source=tmp_path / "ro", target="/data", read_only=True),
+        Mount(source=tmp_path / "rw", target="/results"),
+        Mount(source=tmp_path / "large", target="/large/"),
+        Mount(source=tmp_path / "file", target="/params", read_only=True),
+    )
+    around = Outside(mounts=mounts, wanted=(), kept=tmp_path / "kept")
+    around.look_first()
+    (tmp_path / "rw" / "a").write_text("much longer")
+    assert {path: state[0] for path, state in around.found_mounted(1).items()} == {
+        "/data/a": 2,
+        "/params": 5,
+        "/results/a": 2,
+    }
+
+
 def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit nothing is passed over in silence; an engine that refuses is no reason to fail."""
     monkeypatch.setattr(outside, "MOST_SCANNED", 1)
