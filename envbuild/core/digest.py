@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from envbuild.core import quick_json
 from envbuild.runtime.digest import sha256
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -64,4 +64,4 @@ def sha256_json(value: Any) -> str:
 
 def canonical_json(value: Any) -> bytes:
     """Encode a JSON value so that equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return quick_json.dumps(value, canonical=True).encode()

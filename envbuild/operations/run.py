@@ -26,13 +26,12 @@ from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.printed_lines import LazyReader, load_reader
 from envbuild.record.model import Record
 from envbuild.runs.request import AS_LOCKED, RunRequest
-from envbuild.runs.time_limit import TimeLimit
-from envbuild.runs.tracing import TRACE_VALUES, trace_variables
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Emulator, Engine, Gpus, ImageStore, Mount
     from envbuild.operations.events import Events
+    from envbuild.runs.time_limit import TimeLimit
     from envbuild.runtime.guard.gate import Verdict
 
 
@@ -172,13 +171,25 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         emulator=emulator,
         tensors=options.tensors,
         outputs=options.outputs,
-        limit=None if options.timeout is None else TimeLimit(options.timeout),
+        limit=None if options.timeout is None else _limit(options.timeout),
         inputs_since=inputs_since,
-        own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
+        own_variables=_trace_variables() if options.trace else {},
         printed=LazyReader,
         preload=load_reader,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _limit(seconds: float) -> TimeLimit:
+    from envbuild.runs.time_limit import TimeLimit
+
+    return TimeLimit(seconds)
+
+
+def _trace_variables() -> dict[str, str]:
+    from envbuild.runs.tracing import TRACE_VALUES, trace_variables
+
+    return trace_variables(TRACE_VALUES)
 
 
 def _begun(lock: Path, engine: Engine) -> str:

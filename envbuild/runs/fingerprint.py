@@ -11,9 +11,7 @@ A lock that changed in one of these has no fingerprint yet; one that changed in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +131,9 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
     except (KeyError, TypeError, msgspec.ValidationError):
         return ()
     path = path_of(lock_path)
+    import json
+    from datetime import datetime, timezone
+
     with folder_below(path.parent, STATE_FOLDER, make=True) as folder, locked(folder / f"{path.name}.lock"):
         recorded = load(lock_path, lock)
         if recorded is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
@@ -14,7 +14,9 @@ from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 from envbuild.record.printed import Printed, Stream
-from envbuild.runs.time_limit import TimeLimit
+
+if TYPE_CHECKING:
+    from envbuild.runs.time_limit import TimeLimit
 
 AS_LOCKED: Final = "as locked"
 
