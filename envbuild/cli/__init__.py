@@ -41,6 +41,11 @@ def _begin(arguments: Sequence[str]) -> None:
         from envbuild.engine.local import early
 
         early.begin(arguments, os.environ)
+        bundle = early.bundle()
+        if bundle is not None:
+            from envbuild.cli.bundle import use
+
+            use(*bundle)
 
 
 def _open_closed_streams() -> None:
@@ -185,6 +190,8 @@ def _invoke(arguments: Sequence[str]) -> int:
         finally:
             if "envbuild.engine.local.early" in sys.modules:
                 sys.modules["envbuild.engine.local.early"].end()
+            if "envbuild.cli.bundle" in sys.modules:
+                sys.modules["envbuild.cli.bundle"].keep()
     from envbuild.cli.app import invoke
 
     return invoke(arguments)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -101,12 +101,13 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
 
 
-def run(options: RunOptions, events: Events) -> RunResult:
+def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | None = None) -> RunResult:
     """Run a program to its end; its exit code is in the record (78: refused by the guard).
 
     Args:
         options: what to run.
         events: receives progress. The program itself has this process's streams.
+        meanwhile: called once the program has started, in another thread: imports what the caller needs at the end.
 
     Raises:
         UsageError: the script or an input does not exist, or is outside the project.
@@ -128,6 +129,8 @@ def run(options: RunOptions, events: Events) -> RunResult:
             ranks.fail(job, error, events, options.allow)
         raise
     request = prepared.request
+    if meanwhile is not None:
+        request = msgspec.structs.replace(request, meanwhile=meanwhile)
     if job is not None:
         request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
     with prefer_guard_error(request.lock, options, prepared.engine):

@@ -403,9 +403,12 @@ class _Facts:
         self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
-        from envbuild.runs import nccl, observations  # noqa: F401 - loaded while the program runs
+        from envbuild.engine import overlay  # noqa: F401 - loaded while the program runs
+        from envbuild.runs import nccl, observations  # noqa: F401
         from envbuild.runs.results import metrics, tensors  # noqa: F401
 
+        if request.meanwhile is not None:
+            request.meanwhile()
         if self._ended.wait(_SHORT):
             return
         with self._turn, suppress(OSError):

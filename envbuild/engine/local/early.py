@@ -50,11 +50,12 @@ class _Plan:
 
     Attributes:
         key: the command line and what else is alike in runs that start alike.
+        own: the part of it that is alike in all runs of this user and envbuild.
         path: the file.
     """
 
-    def __init__(self, key: bytes, folder: str) -> None:
-        self.key, self.folder = key, folder
+    def __init__(self, key: bytes, own: bytes, folder: str) -> None:
+        self.key, self.own, self.folder = key, own, folder
         self.path = f"{folder}/{_imp.source_hash(0, key).hex()}"
 
 
@@ -251,6 +252,13 @@ def begin(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
     _begun.append(start)
 
 
+def bundle() -> tuple[str, bytes] | None:
+    """Return where the bytecode of this envbuild is kept for runs of this user, and what for; None for odd ones."""
+    if not _plans:
+        return None
+    return f"{_plans[0].folder}/{_imp.source_hash(0, _plans[0].own).hex()}.modules", _plans[0].own
+
+
 def identity(runs: str) -> str:
     """Return the identity of the run that was begun; empty if none was.
 
@@ -361,13 +369,13 @@ def _plan(arguments: Sequence[str], environment: Mapping[str, str]) -> _Plan | N
     try:
         with open(_BOOT, "rb", buffering=0) as stream:
             boot = stream.read(64).strip()
-        words = [_FORMAT, __file__, sys.executable, str(os.geteuid()), os.getcwd(), *arguments]
+        own = b"\1".join([boot, *map(os.fsencode, (_FORMAT, __file__, sys.executable, str(os.geteuid())))])
+        key = b"\1".join([own, *map(os.fsencode, (os.getcwd(), *arguments))])
     except OSError:
         return None
-    key = b"\1".join([boot, *map(os.fsencode, words)])
     if _END in key:
         return None
-    _plans[:] = [_Plan(key, f"{store}/derived/{FOLDER}")]
+    _plans[:] = [_Plan(key, own, f"{store}/derived/{FOLDER}")]
     return _plans[0]
 
 
