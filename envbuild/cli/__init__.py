@@ -38,9 +38,15 @@ def _begin(arguments: Sequence[str]) -> None:
     from envbuild.cli import quick
 
     if quick.read(arguments) is not None and quick.may_be_local(os.environ):
+        from envbuild.engine.local.helper import Helper
+
+        try:
+            helper = Helper()
+        except OSError:  # the program's own start will report it
+            return
         from envbuild.engine.local import early
 
-        early.begin(arguments, os.environ)
+        early.begin(arguments, os.environ, helper)
         bundle = early.bundle()
         if bundle is not None:
             from envbuild.cli.bundle import use

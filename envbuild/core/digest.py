@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from envbuild.core import quick_json
+from envbuild.core.patterns import lazy
 from envbuild.runtime.digest import sha256
 
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = lazy(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _SMALL = 1 << 16
 """Bytes that are hashed without ``hashlib``: to load OpenSSL takes longer, 2 ms of each short command."""

@@ -45,6 +45,8 @@ _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _GIT_PATIENCE = 10.0
 """Seconds that a program waits for git at most: a large repository on a slow disk, looked at for the first time."""
+_BEHIND = 0.001
+"""Seconds in which the program is started first: of two threads that both have work one waits for 1 ms and more."""
 _SHORT = 0.1
 """Seconds after which a program is no short one: what only longer ones need is imported then, while they run."""
 _FILE = 16 << 20
@@ -398,6 +400,7 @@ class _Facts:
             self._looked.set()
 
     def _gather(self, request: RunRequest, engine: RunEngine) -> None:
+        time.sleep(_BEHIND)
         from envbuild.host.probe import host_facts
 
         self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))

@@ -24,11 +24,12 @@ from envbuild.core.types import prepare_types
 from envbuild.errors import LockError
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
+from envbuild.runs.verdict import FINGERPRINT
 
 FORMAT = 1
 EXPECTED = "expected-fingerprint.json"
 """In the run's folder: what the guard compares with."""
-FOUND = "fingerprint.json"
+FOUND = FINGERPRINT
 """In the run's folder: what the guard computed."""
 _LIMIT = 1 << 20
 """Bytes of that file."""

@@ -225,17 +225,14 @@ _begun: list[Start] = []
 _taken: list[str] = []
 
 
-def begin(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Begin the run of a command line as it was begun the last time; else start the process that it will need.
+def begin(arguments: Sequence[str], environment: Mapping[str, str], helper: Helper) -> None:
+    """Begin the run of a command line as it was begun the last time; else keep the process that it will need.
 
     Args:
         arguments: the command line.
         environment: of this process.
+        helper: the process, which has no request.
     """
-    try:
-        helper = Helper()
-    except OSError:  # the program's own start will report it
-        return
     plan = None if _is_odd(environment) else _plan(arguments, environment)
     fields = _read(plan) if plan is not None else None
     if fields is None:
