@@ -1,4 +1,4 @@
-"""The bytecode of envbuild's modules that a run imports, in one file next to how runs begin (``engine/local/early.py``).
+"""The bytecode of envbuild's modules that a run imports, in one file next to how runs begin (``early.py``).
 
 To find a module, its bytecode's file and what that was made from takes 0.06 ms, and a run imports 100 modules before
 its program starts. A module of the bundle is taken if its source has the time and size that the bytecode was made from,
@@ -8,11 +8,11 @@ The file belongs to this user, who alone may read it, and to this run of the mac
 brings no code.
 """
 
-# ruff: noqa: PTH105, PTH108, PTH116 - pathlib is not loaded yet
+# ruff: noqa: PTH104, PTH108, PTH116 - pathlib is not loaded yet
 
 from __future__ import annotations
 
-import _frozen_importlib
+import _frozen_importlib as importing
 import _frozen_importlib_external as external
 import _imp
 import marshal
@@ -42,7 +42,7 @@ class _Loader(external.SourceFileLoader):
         found = _used[0].code(fullname) if _used else None
         if found is None:
             return super().get_code(fullname)
-        _imp._fix_co_filename(found, self.path)
+        _imp._fix_co_filename(found, self.path)  # type: ignore[attr-defined]  # as the file's loader does
         return found
 
 
@@ -74,7 +74,7 @@ class _Bundle:
         size, length = map(int, os.read(self._file, _HEAD).split())
         if size != found.st_size or length > size:
             return
-        key, table = marshal.loads(os.read(self._file, length))
+        key, table = marshal.loads(os.read(self._file, length))  # noqa: S302 - this user's own
         if key == self._key:
             self._table, self._start = table, _HEAD + length
 
@@ -92,7 +92,7 @@ class _Bundle:
         if found is None or (int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF) != (time, size):
             self._stale.add(name)
             return None
-        spec = _frozen_importlib.ModuleSpec(name, _Loader(name, place), origin=place, is_package=package)
+        spec: Any = importing.ModuleSpec(name, _Loader(name, place), origin=place, is_package=package)
         spec._set_fileattr = True
         if package:
             spec.submodule_search_locations.append(place.rpartition("/")[0])
@@ -103,7 +103,7 @@ class _Bundle:
         _, _, _, start, length = self._table[name]
         try:
             data = os.pread(self._file, length, self._start + start)
-            return marshal.loads(data) if len(data) == length else None
+            return marshal.loads(data) if len(data) == length else None  # noqa: S302
         except (OSError, ValueError, EOFError, TypeError):
             self._stale.add(name)
             return None
@@ -169,13 +169,13 @@ def use(path: str, key: bytes) -> None:
         return
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded yet
     _used.append(_Bundle(path, key + external.MAGIC_NUMBER, root))
-    sys.meta_path.insert(0, _used[0])  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _used[0])
 
 
 def keep() -> None:
     """Make the bundle anew if this command imported modules that are not in it."""
     if _used and not sys.dont_write_bytecode:
-        try:
+        from contextlib import suppress
+
+        with suppress(OSError, ValueError):
             _used[0].keep()
-        except (OSError, ValueError):
-            pass

@@ -99,7 +99,7 @@ def load_msgspec() -> None:
 
     msgspec imports what makes schemas of types, 1 ms, and for types that no value of envbuild has ``uuid`` and
     ``decimal``, 1.5 ms; of ``datetime`` the part written in C is enough, without the other, 0.8 ms. ``pathlib`` imports
-    ``urllib.parse`` for addresses of files, 2 ms, and what knows paths of Windows and patterns of names, 0.6 ms. msgspec
+    ``urllib.parse`` for addresses of files, 2 ms, and what knows Windows' paths and patterns of names, 0.6 ms. msgspec
     keeps the ``re.compile`` that it finds, for the 50 patterns of a lock's fields, of which a run needs half: 4 ms.
     """
     if sys.version_info >= (3, 11):
@@ -131,7 +131,7 @@ def _load_msgspec_alone() -> None:
                 setattr(instead[name], kind, type(kind, (), {"unknown": None}))
         if "datetime" not in sys.modules:
             try:
-                import _datetime
+                import _datetime  # type: ignore[import-not-found]
             except ImportError:  # a Python without it
                 pass
             else:

@@ -15,7 +15,7 @@ from envbuild import __version__
 from envbuild.core.platforms import own_machine
 from envbuild.core.progress import Progress
 from envbuild.engine.local.images import FoundImage, Images
-from envbuild.engine.local.trees import Trees
+from envbuild.engine.local.trees import LINKED, Trees
 from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import (
     ContainerExit,
@@ -57,6 +57,7 @@ class LocalEngine:
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
         self._images = Images(place.cache_dir("images"), trees_of(place, boot))
+        self._linked = _private(place, LINKED)
         self._found: Way | tuple[str, str] | None = None
 
     def reason_against(self) -> tuple[str, str] | None:
@@ -183,9 +184,9 @@ class LocalEngine:
         return _private(self._place, "runs")
 
     def _linked_tree(self, found: FoundImage) -> FoundTree:
-        from envbuild.engine.local.linked import KIND, LinkedTrees
+        from envbuild.engine.local.linked import LinkedTrees
 
-        trees = LinkedTrees(_private(self._place, KIND), lambda image: self._place.use(KIND, image), self._boot)
+        trees = LinkedTrees(self._linked, lambda image: self._place.use(LINKED, image), self._boot)
         return trees.make(found.image.config, found.image.layers, found.trees)
 
     def _steps(self, emulator: Emulator | None = None) -> NamespaceSteps:

@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from envbuild.core.driver_gpus import FOLDER, driver_gpus
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting

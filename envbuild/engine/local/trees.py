@@ -30,6 +30,8 @@ from envbuild.errors import BuildError
 if TYPE_CHECKING:
     from envbuild.engine.local.tree_files import TreeWriter
 
+LINKED = "linked"
+"""Kind of derived things, next to the trees: see ``linked.py``."""
 _NOTE = "tree.json"
 _TREE = "tree"
 """As ``tree_files`` names it, which is imported where a tree is made or read: a short run does neither."""

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -278,7 +278,8 @@ def test_the_programs_arguments_are_untouched(
     """From the program on, every word is the program's, also what looks like an option of envbuild."""
     seen: list[RunOptions] = []
 
-    def run(options: RunOptions, events: Events) -> RunResult:
+    def run(options: RunOptions, events: Events, meanwhile: Callable[[], None]) -> RunResult:
+        meanwhile()
         seen.append(options)
         return RunResult(record=record(exit_code=5), project=tmp_path)
 

@@ -66,7 +66,7 @@ def line(folder: str, identity: str, group: str, seed: str = "42") -> bytes:
 
 def kept(place: Path, arguments: Sequence[str] = ("run", "t.py")) -> None:
     """Run once, so that a start is kept."""
-    early.begin(arguments, environment(place))
+    early.begin(arguments, environment(place), early.Helper())
     assert early.take("OLD", like_others=True) is None
     scratch, group = str(place / "store/derived/runs"), str(place / "groups/envbuild-1-old")
     assert early.wanted(scratch)
@@ -80,7 +80,7 @@ def kept(place: Path, arguments: Sequence[str] = ("run", "t.py")) -> None:
 def test_the_next_run_asks_for_the_same_in_folders_of_its_own(place: Path) -> None:
     """What differs from run to run is made anew; the rest is the last run's to the byte."""
     kept(place)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     identity = early.identity(str(place / "project/.envbuild/runs"))
     assert early.identity(str(place / "other")) == ""
     start = early.take(identity, like_others=True)
@@ -98,7 +98,7 @@ def test_the_next_run_asks_for_the_same_in_folders_of_its_own(place: Path) -> No
 def test_a_run_does_not_fit_whose_files_are_others_by_now(place: Path, what: str) -> None:
     """Nor does one whose process has ended."""
     kept(place)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     identity = early.identity(str(place / "project/.envbuild/runs"))
     start = early.take(identity, like_others=True)
     assert start is not None
@@ -125,7 +125,7 @@ def test_a_run_does_not_fit_whose_files_are_others_by_now(place: Path, what: str
 def test_other_command_lines_begin_nothing(place: Path, arguments: Sequence[str], changed: dict[str, str]) -> None:
     """The process that every run needs is started all the same."""
     kept(place)
-    early.begin(arguments, environment(place) | changed)
+    early.begin(arguments, environment(place) | changed, early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
     assert [each.lines for each in Asked.made] == [[]]
 
@@ -136,12 +136,12 @@ def test_a_start_that_others_may_touch_is_not_read(place: Path, mode: int) -> No
     kept(place)
     (file,) = (place / "store/derived" / early.FOLDER).iterdir()
     file.chmod(mode)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
     file.chmod(0o600)
     file.rename(place / "start")
     file.symlink_to(place / "start")
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
 
 
@@ -149,7 +149,7 @@ def test_what_was_begun_and_not_taken_is_removed(place: Path) -> None:
     """In the project too, unless there is a record by then."""
     kept(place)
     for recorded in (False, True):
-        early.begin(("run", "t.py"), environment(place))
+        early.begin(("run", "t.py"), environment(place), early.Helper())
         folder = place / "project/.envbuild/runs" / early.identity(str(place / "project/.envbuild/runs"))
         assert (folder / "process").is_dir()
         if recorded:
@@ -165,7 +165,7 @@ def test_where_it_cannot_begin_nothing_is_left(place: Path, missing: str) -> Non
     """The run starts as ever, and reports what is wrong."""
     kept(place)
     (place / missing).rmdir()
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert not early._begun
     assert [each.ended for each in Asked.made] == [True]
     left = [*place.glob("store/derived/runs/*"), *place.glob("project/.envbuild/runs/*"), *place.glob("groups/*")]
@@ -188,7 +188,7 @@ def test_the_oldest_are_forgotten(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_second_program_of_a_command_is_no_start(place: Path) -> None:
     """A program of envbuild's own reads saved models: nobody begins with that one."""
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     early.take("A", like_others=True)
     assert early.wanted(str(place / "store/derived/runs"))
     assert not early.wanted(str(place / "elsewhere/runs"))
