@@ -140,6 +140,8 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
     except KeyboardInterrupt:
         if not ended:
             ended.append(_SIGINT)
+        if last:
+            _end_begun()
     except OSError as error:  # of reporting an error
         if error.errno != errno.EIO:
             raise
@@ -188,19 +190,25 @@ def _invoke(arguments: Sequence[str]) -> int:
 
     values = quick.read(arguments)
     if values is not None:
-        quick.load_msgspec()
-        from envbuild.cli.running import run_program
-
         try:
+            quick.load_msgspec()
+            from envbuild.cli.running import run_program
+
             return run_program(**values)
         finally:
-            if "envbuild.engine.local.early" in sys.modules:
-                sys.modules["envbuild.engine.local.early"].end()
+            _end_begun()
             if "envbuild.cli.bundle" in sys.modules:
                 sys.modules["envbuild.cli.bundle"].keep()
     from envbuild.cli.app import invoke
 
     return invoke(arguments)
+
+
+def _end_begun() -> None:
+    """End the run that this command has begun, if it is not the one that was run."""
+    end = getattr(sys.modules.get("envbuild.engine.local.early"), "end", None)
+    if end is not None:
+        end()
 
 
 def _drop_streams() -> None:

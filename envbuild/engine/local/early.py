@@ -12,7 +12,7 @@ was begun is ended and the run starts anew. So a start that is out of date, or o
 Nothing here imports more than the modules that the command has by then.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH109, PTH116, PTH120 - pathlib is not loaded yet
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH109, PTH115, PTH116, PTH120, PTH211 - pathlib is not loaded yet
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ _REMEMBERED = 256
 _MOST = 1 << 20
 """Bytes of a start."""
 _END = b"\0"
+_BEGUN = "begun"
+"""Link in a run's own folder to its folder in the project: whoever finds the first left over removes the second."""
 _FOLDER, _IDENTITY, _PROCESS, _GROUP = b"\1", b"\2", b"\3", b"\4"
 """What differs from run to run; no text of JSON has these bytes."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -97,6 +99,7 @@ class Start:
             found = os.stat(source)
             self._seen.append((source, found.st_dev, found.st_ino))
         self._make_folder()
+        os.symlink(f"{self.runs}/{self.identity}", f"{self.folder}/{_BEGUN}")
         self._make_process_folder()
         if parent:
             self._make_group(parent)
@@ -173,12 +176,7 @@ class Start:
 
     def forget(self) -> None:
         """Remove the run's folder in the project where there is no record of it."""
-        if not os.path.lexists(f"{self.runs}/{self.identity}/record.json"):
-            from contextlib import suppress
-
-            with suppress(OSError):
-                os.rmdir(self.process)
-                os.rmdir(f"{self.runs}/{self.identity}")
+        _forget(f"{self.runs}/{self.identity}")
 
     def _make_folder(self) -> None:
         """Make the run's own folder, as ``program.own_folder`` does."""
@@ -335,6 +333,29 @@ def end() -> None:
         if start.folder:
             start.end()
         start.forget()
+
+
+def forget_begun(folder: str) -> None:
+    """Remove what a killed run had begun in its project, where there is no record of it.
+
+    Args:
+        folder: its own folder, which nobody holds.
+    """
+    try:
+        path = os.readlink(f"{folder}/{_BEGUN}")
+    except OSError:  # it was not begun early
+        return
+    _forget(path)
+
+
+def _forget(path: str) -> None:
+    """Remove a run's folder if there is nothing in it but that of guard and hook, empty too."""
+    if not os.path.lexists(f"{path}/record.json"):
+        from contextlib import suppress
+
+        for each in (f"{path}/process", path):
+            with suppress(OSError):  # it is gone, or somebody put something there
+                os.rmdir(each)
 
 
 def _remove_group(path: str) -> None:

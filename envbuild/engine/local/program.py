@@ -403,4 +403,5 @@ def sweep(scratch: Path) -> None:
             left = scratch / name
             with suppress(OSError), (left / "lock").open("wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                early.forget_begun(str(left))
                 remove(left)

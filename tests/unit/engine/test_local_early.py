@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.engine.local import early
+from envbuild.engine.local.program import sweep
 
 
 class Asked:
@@ -86,7 +87,7 @@ def test_the_next_run_asks_for_the_same_in_folders_of_its_own(place: Path) -> No
     start = early.take(identity, like_others=True)
     assert start is not None
     assert (Path(start.process).stat().st_mode & 0o777) == 0o700
-    assert {path.name for path in Path(start.folder).iterdir()} == {"lock", "root", "upper", "work"}
+    assert {path.name for path in Path(start.folder).iterdir()} == {"begun", "lock", "root", "upper", "work"}
     assert start.group.startswith(f"{place / 'groups'}/envbuild-{os.getpid()}-")
     expected = line(start.folder, identity, start.group)
     assert Asked.made[0].lines == [expected + b"\n"]
@@ -170,6 +171,25 @@ def test_where_it_cannot_begin_nothing_is_left(place: Path, missing: str) -> Non
     assert [each.ended for each in Asked.made] == [True]
     left = [*place.glob("store/derived/runs/*"), *place.glob("project/.envbuild/runs/*"), *place.glob("groups/*")]
     assert left == []
+
+
+@pytest.mark.parametrize("what", ["nothing", "process", "record", "other"])
+def test_the_next_run_removes_what_a_killed_one_had_begun(place: Path, what: str) -> None:
+    """Its own folder, and its folder in the project if there is no record in it, nor anything else."""
+    kept(place)
+    early.begin(("run", "t.py"), environment(place), early.Helper())
+    start = early._begun.pop()
+    folder = Path(start.process).parent
+    if what == "nothing":
+        (folder / "process").rmdir()
+    elif what != "process":
+        (folder / {"record": "record.json", "other": "process/x"}[what]).touch()
+    sweep(place / "store/derived/runs")
+    assert folder.exists()  # its process lives
+    os.close(start.lock)
+    sweep(place / "store/derived/runs")
+    assert not Path(start.folder).exists()
+    assert folder.exists() == (what in ("record", "other"))
 
 
 def test_the_oldest_are_forgotten(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
