@@ -400,6 +400,10 @@ class _Facts:
             self._looked.set()
 
     def _gather(self, request: RunRequest, engine: RunEngine) -> None:
+        with suppress(MemoryError):  # of a limit: the run's end needs as much, and reports it
+            self._gather_all(request, engine)
+
+    def _gather_all(self, request: RunRequest, engine: RunEngine) -> None:
         time.sleep(_BEHIND)
         from envbuild.host.probe import host_facts
 
