@@ -201,6 +201,10 @@ def _invoke(arguments: Sequence[str]) -> int:
     if values is not None:
         try:
             quick.load_msgspec()
+            if "envbuild.cli.bundle" in sys.modules:
+                from envbuild.core.types import defer
+
+                defer()
             from envbuild.cli.running import run_program
 
             return run_program(**values)

@@ -23,6 +23,7 @@ from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.identity import new_id
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
+from envbuild.core.types import prepare_deferred
 from envbuild.engine.protocol import ContainerRun
 from envbuild.engine.streams import repeated_signals_ignored
 from envbuild.errors import EnvbuildError, UsageError
@@ -99,6 +100,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             try:
                 code = engine.run_container(container)
             finally:
+                prepare_deferred()
                 heard = pipe.read()
         changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
         changed["timed_out"] = code.timed_out
@@ -401,10 +403,11 @@ class _Facts:
 
     def _gather(self, request: RunRequest, engine: RunEngine) -> None:
         with suppress(MemoryError):  # of a limit: the run's end needs as much, and reports it
+            time.sleep(_BEHIND)
+            prepare_deferred()
             self._gather_all(request, engine)
 
     def _gather_all(self, request: RunRequest, engine: RunEngine) -> None:
-        time.sleep(_BEHIND)
         from envbuild.host.probe import host_facts
 
         self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))
