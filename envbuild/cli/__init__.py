@@ -28,6 +28,7 @@ def entry() -> NoReturn:
     _open_closed_streams()
     _take_names_as_bytes()
     _take_own_rights()
+    _write_whole_bytecode()
     ended: list[int] = []
     code = _run(sys.argv[1:], ended, last=True)
     _end(code, wait=not ended)
@@ -38,9 +39,20 @@ def _begin(arguments: Sequence[str]) -> None:
     from envbuild.cli import quick
 
     if quick.read(arguments) is not None and quick.may_be_local(os.environ):
+        from envbuild.engine.local.helper import Helper
+
+        try:
+            helper = Helper()
+        except OSError:  # the program's own start will report it
+            return
         from envbuild.engine.local import early
 
-        early.begin(arguments, os.environ)
+        early.begin(arguments, os.environ, helper)
+        bundle = early.bundle()
+        if bundle is not None:
+            from envbuild.cli.bundle import use
+
+            use(*bundle)
 
 
 def _open_closed_streams() -> None:
@@ -86,6 +98,14 @@ def _take_own_rights() -> None:
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
+def _write_whole_bytecode() -> None:
+    """Write no bytecode where files have a largest size: Python leaves what fits, and fails at that from then on."""
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        sys.dont_write_bytecode = True
+
+
 def _end(code: int, *, wait: bool) -> NoReturn:
     """End the process as the interpreter does, but for taking its modules apart: 10 ms of every command.
 
@@ -129,6 +149,8 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
     except KeyboardInterrupt:
         if not ended:
             ended.append(_SIGINT)
+        if last:
+            _end_begun()
     except OSError as error:  # of reporting an error
         if error.errno != errno.EIO:
             raise
@@ -166,9 +188,9 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
         if error.errno == errno.EIO and not error.filename:  # the terminal is closed
             _drop_streams()
             return 128 + _SIGHUP
-        return 1 if ended else _refused(error)
+        return 1 if ended else _fault(error)
     except Exception as error:
-        return 1 if ended else _limited(error) or _unexpected(error)
+        return 1 if ended else _fault(error)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -177,17 +199,29 @@ def _invoke(arguments: Sequence[str]) -> int:
 
     values = quick.read(arguments)
     if values is not None:
-        quick.load_msgspec()
-        from envbuild.cli.running import run_program
-
         try:
+            quick.load_msgspec()
+            if "envbuild.cli.bundle" in sys.modules:
+                from envbuild.core.types import defer
+
+                defer()
+            from envbuild.cli.running import run_program
+
             return run_program(**values)
         finally:
-            if "envbuild.engine.local.early" in sys.modules:
-                sys.modules["envbuild.engine.local.early"].end()
+            _end_begun()
+            if "envbuild.cli.bundle" in sys.modules:
+                sys.modules["envbuild.cli.bundle"].keep()
     from envbuild.cli.app import invoke
 
     return invoke(arguments)
+
+
+def _end_begun() -> None:
+    """End the run that this command has begun, if it is not the one that was run."""
+    end = getattr(sys.modules.get("envbuild.engine.local.early"), "end", None)
+    if end is not None:
+        end()
 
 
 def _drop_streams() -> None:
@@ -196,72 +230,15 @@ def _drop_streams() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
+def _fault(error: Exception) -> int:
+    from envbuild.cli import faults
+
+    if isinstance(error, OSError):
+        return faults.refused(error)
+    return faults.limited(error) or faults.unexpected(error)
+
+
 def _print_error(message: str, hint: str) -> None:
     from envbuild.cli.console import print_error
 
     print_error(message, hint)
-
-
-def _limited(error: Exception) -> int:
-    """Report a limit of this process, and return the exit code; 0 if there is none of that kind."""
-    from envbuild.core.limits import explained
-    from envbuild.errors import BuildError
-
-    found = explained(error)
-    if found is None:
-        return 0
-    _print_error(*found)
-    return BuildError.exit_code
-
-
-def _refused(error: OSError) -> int:
-    """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
-    from envbuild.core.fs import SYSTEM_FOLDERS
-    from envbuild.errors import BuildError, EngineError, UsageError
-
-    name = error.filename2 or error.filename
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        _print_error(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
-        return BuildError.exit_code
-    if error.errno == errno.ENOENT and not _directory_exists():
-        _print_error("the current folder does not exist any more", "cd into one that does")
-        return UsageError.exit_code
-    if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
-        _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
-        return UsageError.exit_code
-    if name and error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
-        _print_error(
-            f"cannot use {name}: {error.strerror}", "choose another disk; for the store: export ENVBUILD_STORE=FOLDER"
-        )
-        return UsageError.exit_code
-    if str(name).startswith(("/dev/", "/proc/")) and error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
-        _print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
-        return EngineError.exit_code
-    return _limited(error) or _unexpected(error)
-
-
-def _directory_exists() -> bool:
-    """Return whether the working directory still exists."""
-    try:
-        os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
-    except OSError:
-        return False
-    return True
-
-
-def _unexpected(error: Exception) -> int:
-    """Report a bug: the traceback, and what to send to whom."""
-    import traceback
-
-    from envbuild import __version__
-
-    kernel = os.uname()
-    host = f"Python {'.'.join(map(str, sys.version_info[:3]))}, {kernel.sysname} {kernel.release} {kernel.machine}"
-    traceback.print_exception(error)
-    print(
-        f"envbuild: unexpected fault: {type(error).__name__}: {error}\n"
-        f"  This is a bug in envbuild {__version__} ({host}).\n"
-        "  → report it with the lines above and the command you typed",
-        file=sys.stderr,
-    )
-    return 1

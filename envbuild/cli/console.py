@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -151,6 +150,8 @@ class Console:
     def result(self, value: Any) -> None:
         """Print the JSON result if one was asked for."""
         if self.as_json:
+            import json
+
             text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
             print(CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 

@@ -45,7 +45,7 @@ def run_program(
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
-    record = operation.run(options, console).record
+    record = operation.run(options, console, _load_summary).record
     from envbuild.cli.render.run import missing_file, missing_module, summary, unread_processes
 
     console.note(summary(record))
@@ -56,3 +56,8 @@ def run_program(
     if note := misplaced(options.command, record, "run"):
         console.note(note)
     return record.exit_code if record.exit_code is not None else 1
+
+
+def _load_summary() -> None:
+    """Import what the end takes, while the program runs."""
+    import envbuild.cli.render.run  # noqa: F401

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from envbuild.core import quick_json
+from envbuild.core.patterns import lazy
 from envbuild.runtime.digest import sha256
 
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = lazy(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _SMALL = 1 << 16
 """Bytes that are hashed without ``hashlib``: to load OpenSSL takes longer, 2 ms of each short command."""
@@ -64,4 +64,4 @@ def sha256_json(value: Any) -> str:
 
 def canonical_json(value: Any) -> bytes:
     """Encode a JSON value so that equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return quick_json.dumps(value, canonical=True).encode()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from envbuild.core import quick_json
 
 VALUES = 4_000_000
 """Most values of a document: as Python's they take up to 80 bytes each, 25 times as much as they take in a file."""
@@ -31,6 +32,6 @@ def parse_json(data: str | bytes | bytearray, values: int = VALUES) -> Any:
     """
     check_size(data, values)
     try:
-        return json.loads(data)
+        return quick_json.loads(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None

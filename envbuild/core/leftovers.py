@@ -5,7 +5,6 @@ Containers carry the mark of the process that made them, so engines find them wi
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -44,6 +43,7 @@ def expected() -> Iterator[None]:
 
 def remove_behind() -> None:
     """Start the process that removes what is left once this one has ended; nothing if there is nothing."""
+    import json
     import subprocess
 
     folders = [str(folder) for folder in list(_FOLDERS) if folder.is_dir()]

@@ -14,6 +14,8 @@ _SECRET_WORD = lazy(
     r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd)(?![a-z0-9])|token(?![a-z0-9])"
 )
 """Within a lower-case variable name. Short words must be whole words: HF_TOKEN matches, TOKENIZERS_PARALLELISM not."""
+_PARTS = ("pass", "secret", "key", "credential", "connection", "auth", "cookie", "pat", "pwd", "token")
+"""Each name that has a word of ``_SECRET_WORD`` has one of these: to compile that takes 0.3 ms."""
 _SECRET_OPTION = lazy(
     r"--?(?:[\w.-]*[-_.])?"
     r"(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
@@ -101,4 +103,5 @@ def mask_text(text: str) -> str:
 
 def _secret_name(name: str) -> bool:
     """Judge a variable by its name."""
-    return _SECRET_WORD.search(name.lower()) is not None
+    name = name.lower()
+    return any(part in name for part in _PARTS) and _SECRET_WORD.search(name) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -86,6 +85,8 @@ def script_in(folder: Path) -> str:
 
 def quote(text: str) -> str:
     """Return ``text`` in double quotes for a message: control characters escaped, cut after 60 characters."""
+    import json
+
     cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from threading import Lock
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -210,6 +211,32 @@ def prepare_types(*kinds: Any) -> None:
     """
     for kind in kinds:
         msgspec.json.Decoder(kind)
+
+
+_turn = Lock()
+_deferred: list[Any] | None = None
+
+
+def defer() -> None:
+    """Have ``prepare_late`` wait for ``prepare_deferred``, in a command that does not decode those types at first."""
+    global _deferred
+    _deferred = []
+
+
+def prepare_late(*kinds: Any) -> None:
+    """Do as ``prepare_types``, or, where that is deferred, leave it to ``prepare_deferred``."""
+    if _deferred is None:
+        prepare_types(*kinds)
+    else:
+        _deferred.extend(kinds)
+
+
+def prepare_deferred() -> None:
+    """Do what was deferred; called before such types are decoded, by any thread. What is done already takes no time."""
+    with _turn:
+        while _deferred:
+            prepare_types(_deferred[-1])
+            _deferred.pop()
 
 
 def explain(error: msgspec.ValidationError, table: Any) -> str:

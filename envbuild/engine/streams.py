@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -70,6 +69,8 @@ def copied_input(stream: Stream) -> Iterator[None]:
 @contextmanager
 def raw_terminal() -> Iterator[None]:
     """Pass every key on to the container, Ctrl-C included, and restore the terminal afterwards."""
+    import termios
+
     before = termios.tcgetattr(_STDIN)
     try:
         import tty as terminal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +76,8 @@ def write_image_record(path: Path, record: ImageRecord) -> str:
 
     Returns a sentence for the user if another image was recorded: a reviewed digest is never replaced silently.
     """
+    import json
+
     replaced = _replaced(path, record)
     atomic_write(image_record_path(path), (json.dumps(record.as_dict(), indent=2, sort_keys=True) + "\n").encode())
     return replaced

@@ -7,13 +7,13 @@ what. Where it is absent, or written by another version of envbuild, the spec is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
+from envbuild.core import quick_json
 from envbuild.core.digest import sha256_file, sha256_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, folder_below, read_regular
@@ -184,7 +184,7 @@ def remember_fresh(spec: Path, sha256: str, lock: Lock) -> None:
         folder_below(spec.parent, STATE_FOLDER) as folder,
         atomic_file(folder / _MEMORY, hand_over=True) as stream,
     ):
-        stream.write(json.dumps(known).encode())
+        stream.write(quick_json.dumps(known).encode())
 
 
 def _is_named(path: Path, other: str, spec: Spec) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,7 +177,7 @@ def _before(
     from envbuild.runs import workspace
 
     now = _states(request)
-    locks = {path: state for path, state in now.items() if fnmatchcase(path, "pylock.*")}
+    locks = {path: state for path, state in now.items() if path.startswith("pylock.")}
     return workspace.without_others(now, {**first, **locks})
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,13 +26,12 @@ from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.printed_lines import LazyReader, load_reader
 from envbuild.record.model import Record
 from envbuild.runs.request import AS_LOCKED, RunRequest
-from envbuild.runs.time_limit import TimeLimit
-from envbuild.runs.tracing import TRACE_VALUES, trace_variables
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Emulator, Engine, Gpus, ImageStore, Mount
     from envbuild.operations.events import Events
+    from envbuild.runs.time_limit import TimeLimit
     from envbuild.runtime.guard.gate import Verdict
 
 
@@ -102,12 +101,13 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
 
 
-def run(options: RunOptions, events: Events) -> RunResult:
+def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | None = None) -> RunResult:
     """Run a program to its end; its exit code is in the record (78: refused by the guard).
 
     Args:
         options: what to run.
         events: receives progress. The program itself has this process's streams.
+        meanwhile: called once the program has started, in another thread: imports what the caller needs at the end.
 
     Raises:
         UsageError: the script or an input does not exist, or is outside the project.
@@ -129,6 +129,8 @@ def run(options: RunOptions, events: Events) -> RunResult:
             ranks.fail(job, error, events, options.allow)
         raise
     request = prepared.request
+    if meanwhile is not None:
+        request = msgspec.structs.replace(request, meanwhile=meanwhile)
     if job is not None:
         request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
     with prefer_guard_error(request.lock, options, prepared.engine):
@@ -172,13 +174,25 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         emulator=emulator,
         tensors=options.tensors,
         outputs=options.outputs,
-        limit=None if options.timeout is None else TimeLimit(options.timeout),
+        limit=None if options.timeout is None else _limit(options.timeout),
         inputs_since=inputs_since,
-        own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
+        own_variables=_trace_variables() if options.trace else {},
         printed=LazyReader,
         preload=load_reader,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _limit(seconds: float) -> TimeLimit:
+    from envbuild.runs.time_limit import TimeLimit
+
+    return TimeLimit(seconds)
+
+
+def _trace_variables() -> dict[str, str]:
+    from envbuild.runs.tracing import TRACE_VALUES, trace_variables
+
+    return trace_variables(TRACE_VALUES)
 
 
 def _begun(lock: Path, engine: Engine) -> str:

@@ -278,8 +278,10 @@ def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
 
 def json_table(data: bytes | None, values: int = VALUES) -> dict[str, Any] | None:
     """Parse a JSON object that a program could have damaged; None if it did, or gave it more than so many values."""
+    if not data:
+        return None
     try:
-        value = parse_json(data or b"", values)
+        value = parse_json(data, values)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -11,12 +11,12 @@ have them.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import atomic_file, folder_below, read_regular
+from envbuild.core.patterns import lazy
 from envbuild.core.redact import holds_secret
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.model import Record
@@ -26,7 +26,7 @@ LIMIT = 1 << 20
 
 _LARGEST_LOCK = 16 << 20
 _LOCKS, _SOURCES = "locks", "sources"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = lazy(r"[0-9a-f]{64}")
 
 
 def keep_lock(project: Path, lock_path: Path) -> None:

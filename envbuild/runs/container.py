@@ -13,8 +13,6 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
-from envbuild.runs.nccl import dump_variables
-from envbuild.runs.time_limit import STACKS_SIGNAL
 
 if TYPE_CHECKING:
     from envbuild.runs.request import RunRequest
@@ -72,9 +70,15 @@ def container_run(
         address=request.address,
         ended=ended,
         limit=request.limit,
-        stacks=STACKS_SIGNAL,
+        stacks=0 if request.limit is None else _stacks_signal(),
         emulator=request.emulator[0] if request.emulator else None,
     )
+
+
+def _stacks_signal() -> int:
+    from envbuild.runs.time_limit import STACKS_SIGNAL
+
+    return STACKS_SIGNAL
 
 
 def locked_gpus(lock: Lock) -> Gpus | None:
@@ -131,7 +135,11 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
     added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
     if (request.network or request.lock.run.network) == "none":
         added |= _LOOPBACK
-    added |= _UNBOUND | _AS_ROOT | dump_variables(request)
+    added |= _UNBOUND | _AS_ROOT
+    if "nccl" in request.lock.frameworks:
+        from envbuild.runs.nccl import dump_variables
+
+        added |= dump_variables(request)
     if DATE not in request.lock.environment:
         added[DATE] = _DATE
     if tty:

@@ -11,9 +11,7 @@ A lock that changed in one of these has no fingerprint yet; one that changed in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +24,12 @@ from envbuild.core.types import prepare_types
 from envbuild.errors import LockError
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
+from envbuild.runs.verdict import FINGERPRINT
 
 FORMAT = 1
 EXPECTED = "expected-fingerprint.json"
 """In the run's folder: what the guard compares with."""
-FOUND = "fingerprint.json"
+FOUND = FINGERPRINT
 """In the run's folder: what the guard computed."""
 _LIMIT = 1 << 20
 """Bytes of that file."""
@@ -133,6 +132,9 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
     except (KeyError, TypeError, msgspec.ValidationError):
         return ()
     path = path_of(lock_path)
+    import json
+    from datetime import datetime, timezone
+
     with folder_below(path.parent, STATE_FOLDER, make=True) as folder, locked(folder / f"{path.name}.lock"):
         recorded = load(lock_path, lock)
         if recorded is None:

@@ -19,6 +19,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_foreign
+from envbuild.core.patterns import lazy
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
@@ -60,7 +61,7 @@ _HOUSEKEEPING = (
 )
 """The latter are what Prefect's server, which a flow starts for itself, notes of the flow, and results of tasks under
 drawn names, of which the output says that nothing looked at them: they are in memory, and gone with the run."""
-_RESULTS_OF_PREFECT = re.compile(r"(.*/\.prefect/storage)/[^/]+")
+_RESULTS_OF_PREFECT = lazy(r"(.*/\.prefect/storage)/[^/]+")
 _TOOLS = (
     "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
     "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",

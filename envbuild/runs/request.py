@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
@@ -14,7 +14,9 @@ from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 from envbuild.record.printed import Printed, Stream
-from envbuild.runs.time_limit import TimeLimit
+
+if TYPE_CHECKING:
+    from envbuild.runs.time_limit import TimeLimit
 
 AS_LOCKED: Final = "as locked"
 
@@ -72,7 +74,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         copies: folder that files outside the project are copied to, to compare what they hold; None: nobody does.
         limit: how long the program may run; None for as long as it takes.
-        preload: called while the program starts: imports what the end of the run needs.
+        meanwhile: called once the program starts: imports what every run needs at its end.
+        preload: called once the program is no short one: imports what the end of a longer run may need.
         printed: makes what takes a stream of the run, from its start on; None: what is printed is not recorded.
         rank: its place among the processes of a distributed job; None if it is no part of one.
         placement: its number among the ranks of this machine, and the GPUs that ``CUDA_VISIBLE_DEVICES`` gives it there
@@ -119,6 +122,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     copies: Path | None = None
     limit: TimeLimit | None = None
     printed: Callable[[Stream], StreamReader] | None = None
+    meanwhile: Callable[[], None] | None = None
     preload: Callable[[], None] | None = None
     rank: Rank | None = None
     placement: tuple[int, str] | None = None

@@ -23,11 +23,11 @@ import msgspec
 from envbuild.core.fs import atomic_file, read_foreign
 from envbuild.record.model import GuardVerdict, VerdictSource
 from envbuild.record.processes import encodable, json_table
-from envbuild.runs.fingerprint import FOUND
 
 PIPE = "verdict.pipe"
 """Known to ``envbuild/runtime/guard/gate.py`` too."""
 FILE = "verdict.json"
+FINGERPRINT = "fingerprint.json"
 _SIZE = 1 << 20
 """Bytes of the pipe, the most that Linux gives a user; a verdict takes a few KiB, a fingerprint too."""
 _F_SETPIPE_SZ = 1031
@@ -90,7 +90,7 @@ class VerdictPipe:
             verdict = _verdict(json_table(read_foreign(self._folder / FILE, _LARGEST)))
             return Heard(verdict=verdict, source="" if verdict is None else "file")
         self._restore(FILE, lines[0])
-        self._restore(FOUND, lines[1] if len(lines) > 1 else b"")
+        self._restore(FINGERPRINT, lines[1] if len(lines) > 1 else b"")
         return Heard(verdict=verdict, source="pipe")
 
     def _lines(self) -> list[bytes]:

@@ -40,7 +40,8 @@ def admit(root: Path, *, environ: Mapping[str, str] = os.environ) -> bool:
     _check_owner(root, found, environ)
     if linked := sorted(name for name in _OWN.intersection(names) if not _is_folder(root / name)):
         raise UsageError(f"{root / linked[0]} is a link or a file; in a store it is a folder", _OTHER)
-    foreign = sorted(name for name in names if name not in _OWN and not _BEING_WRITTEN.fullmatch(name))
+    others = (name for name in names if name not in _OWN)
+    foreign = sorted(name for name in others if name == TAG or not _BEING_WRITTEN.fullmatch(name))
     if TAG in foreign and _is_marked(root):
         return True
     if foreign:

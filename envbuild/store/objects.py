@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named, open_regular
+from envbuild.core.patterns import lazy
 from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
@@ -32,7 +32,7 @@ from envbuild.store.marker import admit, make_folder
 if TYPE_CHECKING:
     from envbuild.store.partial import Part
 
-_KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
+_KIND = lazy(r"[a-z0-9][a-z0-9-]*")
 _SUMS, _BOOT = ".sums.json", ".boot"
 _SUMMED_ELSEWHERE = frozenset({"layer.tar", "boot"})
 """Of a layer: its digest is in ``layer.json``, and when it was compared with it in ``boot`` (image/layer_cache.py)."""

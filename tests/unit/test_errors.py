@@ -99,3 +99,12 @@ def test_one_problem_is_not_problems() -> None:
     assert str(SpecError("a.yaml", [Problem(path="", message="empty", line=1)])) == (
         "a.yaml has 1 problem\n  line 1   empty"
     )
+
+
+def test_problems_are_compared_by_what_they_say() -> None:
+    """As those of a spec are in tests, and where one stands for several."""
+    one = Problem(path="os", message="is missing", line=3)
+    assert one == Problem("os", "is missing", 3)
+    assert len({one, Problem("os", "is missing", 3), Problem("os", "is missing")}) == 2
+    assert one != ("os", "is missing", 3)
+    assert repr(one) == "Problem(path='os', message='is missing', line=3)"

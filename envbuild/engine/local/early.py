@@ -12,7 +12,7 @@ was begun is ended and the run starts anew. So a start that is out of date, or o
 Nothing here imports more than the modules that the command has by then.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH109, PTH116, PTH120 - pathlib is not loaded yet
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH109, PTH115, PTH116, PTH120, PTH211 - pathlib is not loaded yet
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ _REMEMBERED = 256
 _MOST = 1 << 20
 """Bytes of a start."""
 _END = b"\0"
+_BEGUN = "begun"
+"""Link in a run's own folder to its folder in the project: whoever finds the first left over removes the second."""
 _FOLDER, _IDENTITY, _PROCESS, _GROUP = b"\1", b"\2", b"\3", b"\4"
 """What differs from run to run; no text of JSON has these bytes."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -50,11 +52,12 @@ class _Plan:
 
     Attributes:
         key: the command line and what else is alike in runs that start alike.
+        own: the part of it that is alike in all runs of this user and envbuild.
         path: the file.
     """
 
-    def __init__(self, key: bytes, folder: str) -> None:
-        self.key, self.folder = key, folder
+    def __init__(self, key: bytes, own: bytes, folder: str) -> None:
+        self.key, self.own, self.folder = key, own, folder
         self.path = f"{folder}/{_imp.source_hash(0, key).hex()}"
 
 
@@ -96,6 +99,7 @@ class Start:
             found = os.stat(source)
             self._seen.append((source, found.st_dev, found.st_ino))
         self._make_folder()
+        os.symlink(f"{self.runs}/{self.identity}", f"{self.folder}/{_BEGUN}")
         self._make_process_folder()
         if parent:
             self._make_group(parent)
@@ -172,12 +176,7 @@ class Start:
 
     def forget(self) -> None:
         """Remove the run's folder in the project where there is no record of it."""
-        if not os.path.lexists(f"{self.runs}/{self.identity}/record.json"):
-            from contextlib import suppress
-
-            with suppress(OSError):
-                os.rmdir(self.process)
-                os.rmdir(f"{self.runs}/{self.identity}")
+        _forget(f"{self.runs}/{self.identity}")
 
     def _make_folder(self) -> None:
         """Make the run's own folder, as ``program.own_folder`` does."""
@@ -224,17 +223,14 @@ _begun: list[Start] = []
 _taken: list[str] = []
 
 
-def begin(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Begin the run of a command line as it was begun the last time; else start the process that it will need.
+def begin(arguments: Sequence[str], environment: Mapping[str, str], helper: Helper) -> None:
+    """Begin the run of a command line as it was begun the last time; else keep the process that it will need.
 
     Args:
         arguments: the command line.
         environment: of this process.
+        helper: the process, which has no request.
     """
-    try:
-        helper = Helper()
-    except OSError:  # the program's own start will report it
-        return
     plan = None if _is_odd(environment) else _plan(arguments, environment)
     fields = _read(plan) if plan is not None else None
     if fields is None:
@@ -249,6 +245,13 @@ def begin(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         start.forget()
         return
     _begun.append(start)
+
+
+def bundle() -> tuple[str, bytes] | None:
+    """Return where the bytecode of this envbuild is kept for runs of this user, and what for; None for odd ones."""
+    if not _plans:
+        return None
+    return f"{_plans[0].folder}/{_imp.source_hash(0, _plans[0].own).hex()}.modules", _plans[0].own
 
 
 def identity(runs: str) -> str:
@@ -332,6 +335,29 @@ def end() -> None:
         start.forget()
 
 
+def forget_begun(folder: str) -> None:
+    """Remove what a killed run had begun in its project, where there is no record of it.
+
+    Args:
+        folder: its own folder, which nobody holds.
+    """
+    try:
+        path = os.readlink(f"{folder}/{_BEGUN}")
+    except OSError:  # it was not begun early
+        return
+    _forget(path)
+
+
+def _forget(path: str) -> None:
+    """Remove a run's folder if there is nothing in it but that of guard and hook, empty too."""
+    if not os.path.lexists(f"{path}/record.json"):
+        from contextlib import suppress
+
+        for each in (f"{path}/process", path):
+            with suppress(OSError):  # it is gone, or somebody put something there
+                os.rmdir(each)
+
+
 def _remove_group(path: str) -> None:
     """Remove a control group whose processes have been ended, or end in a moment; the next run removes what is left."""
     from time import sleep
@@ -361,13 +387,13 @@ def _plan(arguments: Sequence[str], environment: Mapping[str, str]) -> _Plan | N
     try:
         with open(_BOOT, "rb", buffering=0) as stream:
             boot = stream.read(64).strip()
-        words = [_FORMAT, __file__, sys.executable, str(os.geteuid()), os.getcwd(), *arguments]
+        own = b"\1".join([boot, *map(os.fsencode, (_FORMAT, __file__, sys.executable, str(os.geteuid())))])
+        key = b"\1".join([own, *map(os.fsencode, (os.getcwd(), *arguments))])
     except OSError:
         return None
-    key = b"\1".join([boot, *map(os.fsencode, words)])
     if _END in key:
         return None
-    _plans[:] = [_Plan(key, f"{store}/derived/{FOLDER}")]
+    _plans[:] = [_Plan(key, own, f"{store}/derived/{FOLDER}")]
     return _plans[0]
 
 

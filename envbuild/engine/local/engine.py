@@ -15,8 +15,7 @@ from envbuild import __version__
 from envbuild.core.platforms import own_machine
 from envbuild.core.progress import Progress
 from envbuild.engine.local.images import FoundImage, Images
-from envbuild.engine.local.linked import KIND, FoundTree, LinkedTrees
-from envbuild.engine.local.trees import Trees
+from envbuild.engine.local.trees import LINKED, Trees
 from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import (
     ContainerExit,
@@ -33,6 +32,7 @@ from envbuild.engine.protocol import (
 from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
+    from envbuild.engine.local.linked import FoundTree
     from envbuild.engine.local.namespaces import NamespaceSteps
 
 
@@ -57,7 +57,7 @@ class LocalEngine:
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
         self._images = Images(place.cache_dir("images"), trees_of(place, boot))
-        self._linked = LinkedTrees(_private(place, KIND), lambda image: place.use(KIND, image), boot)
+        self._linked = _private(place, LINKED)
         self._found: Way | tuple[str, str] | None = None
 
     def reason_against(self) -> tuple[str, str] | None:
@@ -138,13 +138,17 @@ class LocalEngine:
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         """Run an image in the foreground; see ``ContainerRunner``."""
-        from envbuild.engine.local.gpus import Handed, handed
         from envbuild.engine.local.program import run_program
+        from envbuild.engine.local.program_request import Handed
 
         found = self._images.find(request.image)
         if found is None:
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build")
-        gpus = handed(request.gpus) if request.gpus else Handed()
+        gpus = Handed()
+        if request.gpus:
+            from envbuild.engine.local.gpus import handed
+
+            gpus = handed(request.gpus)
         way = self.way()
         return run_program(request, found, way, gpus, self._linked_tree(found) if way.root == "linked" else None)
 
@@ -180,7 +184,10 @@ class LocalEngine:
         return _private(self._place, "runs")
 
     def _linked_tree(self, found: FoundImage) -> FoundTree:
-        return self._linked.make(found.image.config, found.image.layers, found.trees)
+        from envbuild.engine.local.linked import LinkedTrees
+
+        trees = LinkedTrees(self._linked, lambda image: self._place.use(LINKED, image), self._boot)
+        return trees.make(found.image.config, found.image.layers, found.trees)
 
     def _steps(self, emulator: Emulator | None = None) -> NamespaceSteps:
         from envbuild.engine.local.namespaces import NamespaceSteps

@@ -18,12 +18,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from envbuild.core.driver_gpus import FOLDER, driver_gpus
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting
 from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
+from envbuild.engine.local.program_request import Handed
 from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport, refuse_fewer
 
 VARIABLE = "ENVBUILD_CDI_DIRS"
@@ -35,27 +34,6 @@ _TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
 _PROC = Path("/") / FOLDER
 _FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 """Where NVIDIA's device plugin on Google's clusters, and WSL 2, put the libraries: often in no cache of the loader."""
-
-
-class Handed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program gets for its GPUs.
-
-    Attributes:
-        mounts: as ``program_process.py`` takes them.
-        variables: environment.
-        links: target by path.
-        folders: folders with shared libraries, for the loader's cache.
-    """
-
-    mounts: tuple[Mapping[str, Any], ...] = ()
-    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
-    links: Mapping[str, str] = msgspec.field(default_factory=dict)
-    folders: tuple[str, ...] = ()
-
-    def places(self) -> frozenset[str]:
-        """Return the paths that are made for it in a run's own folder: files, links, and the folders above them."""
-        made = {str(mount["target"]) for mount in self.mounts} | set(self.links)
-        return frozenset(made.union(*({str(above) for above in Path(path).parents} for path in made)))
 
 
 @cache

@@ -31,7 +31,7 @@ from envbuild.engine.local.trees import Tree
 from envbuild.engine.protocol import FileChange
 from envbuild.errors import BuildError
 
-KIND = "linked"
+KIND = trees.LINKED
 _TREE, _NOTE = "tree", "tree.json"
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _SMALL_BYTES, _SMALL_FILES = 1 << 20, 256

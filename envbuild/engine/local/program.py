@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _socket as socket  # socket itself makes enumerations of its numbers: 2.5 ms
 import fcntl
-import json
 import os
 import signal
 import threading
@@ -18,16 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from envbuild.core import quick_json
 from envbuild.core.fs import hold, random_name
 from envbuild.core.leftovers import registered
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.engine.local import early
-from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.helper import Helper, leave, take
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
-from envbuild.engine.local.linked import FoundTree, changes, prepare
-from envbuild.engine.local.program_request import describe
+from envbuild.engine.local.program_request import Handed, describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
 from envbuild.engine.local.trees import remove
 from envbuild.engine.local.ways import Way
@@ -37,6 +35,8 @@ from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
     import tarfile
+
+    from envbuild.engine.local.linked import FoundTree
 
 _STDOUT, _STDERR = 1, 2
 _IDENTITY = "envbuild.run"
@@ -157,6 +157,8 @@ def _makes_places(request: ContainerRun) -> bool:
 
 
 def _prepare(tree: FoundTree, own: Path) -> None:
+    from envbuild.engine.local.linked import prepare
+
     try:
         prepare(tree, own)
     except OSError as error:
@@ -190,6 +192,8 @@ class EndedProgram:
 
         try:
             if self._tree is not None:
+                from envbuild.engine.local.linked import changes
+
                 found = changes(self._tree, self._upper, _pass_over)
             else:
                 found = layer_changes(str(self._upper), self._lowers, _pass_over)
@@ -339,19 +343,19 @@ def _ask(helper: Helper, words: Mapping[str, Any], stdin: int, outputs: Mapping[
 
 
 def _line(words: Mapping[str, Any]) -> bytes:
-    return json.dumps(words).encode()
+    return quick_json.dumps(words).encode()
 
 
 def _send(channel: socket.socket, name: str) -> None:
     """Send the program a signal; one that has just ended needs none."""
     with suppress(OSError):
-        channel.sendall(json.dumps({"signal": int(signal.Signals[name]), "all": False}).encode() + b"\n")
+        channel.sendall(quick_json.dumps({"signal": int(signal.Signals[name]), "all": False}).encode() + b"\n")
 
 
 def _send_all(channel: socket.socket, number: int) -> None:
     """Send all its processes a signal."""
     with suppress(OSError):
-        channel.sendall(json.dumps({"signal": number, "all": True}).encode() + b"\n")
+        channel.sendall(quick_json.dumps({"signal": number, "all": True}).encode() + b"\n")
 
 
 @contextmanager
@@ -394,7 +398,10 @@ def _new_folder(scratch: Path) -> tuple[Path, int]:
 
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs whose process was killed."""
-    for left in scratch.glob("run-*"):
-        with suppress(OSError), (left / "lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(left)
+    for name in os.listdir(scratch):  # noqa: PTH208 - by a pattern takes 0.3 ms of each run
+        if name.startswith("run-"):
+            left = scratch / name
+            with suppress(OSError), (left / "lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                early.forget_begun(str(left))
+                remove(left)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from envbuild.engine.local import syscall_filter
-from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage
-from envbuild.engine.local.linked import FoundTree
 from envbuild.engine.protocol import ContainerRun, Emulator, Mount
 from envbuild.errors import EngineError
+
+if TYPE_CHECKING:
+    from envbuild.engine.local.linked import FoundTree
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CHOWN, _DAC_OVERRIDE, _FOWNER = 0, 1, 3
@@ -22,6 +26,27 @@ _DEBUGGING = ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp")
 """Calls that Docker's profile leaves to programs, and that MPI uses between processes of one user."""
 _HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _WHOLE_RANGE = ["0", "0", "4294967295"]
+
+
+class Handed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program gets for its GPUs.
+
+    Attributes:
+        mounts: as ``program_process.py`` takes them.
+        variables: environment.
+        links: target by path.
+        folders: folders with shared libraries, for the loader's cache.
+    """
+
+    mounts: tuple[Mapping[str, Any], ...] = ()
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    links: Mapping[str, str] = msgspec.field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+    def places(self) -> frozenset[str]:
+        """Return the paths that are made for it in a run's own folder: files, links, and the folders above them."""
+        made = {str(mount["target"]) for mount in self.mounts} | set(self.links)
+        return frozenset(made.union(*({str(above) for above in Path(path).parents} for path in made)))
 
 
 def describe(

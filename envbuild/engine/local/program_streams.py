@@ -5,15 +5,14 @@ from __future__ import annotations
 import _socket as socket  # socket itself makes enumerations of its numbers: 2.5 ms
 import errno
 import fcntl
-import json
 import os
 import select
 import struct
-import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from envbuild.core import quick_json
 from envbuild.core.limits import explained
 from envbuild.engine.protocol import ContainerRun
 from envbuild.engine.streams import CHUNK, Write, copied_input
@@ -42,7 +41,7 @@ class Answers:
             os.set_inheritable(self.terminal, False)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._table = {**json.loads(line), **self._table}  # the first of each word: a program has no say
+            self._table = {**quick_json.loads(line), **self._table}  # the first of each word: a program has no say
         return bool(data)
 
     @property
@@ -205,6 +204,8 @@ def _read(descriptor: int) -> bytes:
 
 def resize(answers: Answers, columns: int, lines: int) -> None:
     """Set the size of the program's terminal, in characters."""
+    import termios
+
     with suppress(OSError):
         fcntl.ioctl(answers.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 

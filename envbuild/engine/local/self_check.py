@@ -7,7 +7,6 @@ Ubuntu, "Restricted unprivileged user namespaces"; Linux 5.11 (overlays of users
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild import __version__
+from envbuild.core import quick_json
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import SYSTEM_FOLDERS, atomic_write
 from envbuild.engine.local import syscall_filter
@@ -143,7 +143,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
         }
         answer = _asked(way.prefix, words)
     for line in answer.splitlines():
-        found = json.loads(line)
+        found = quick_json.loads(line)
         if "failed" in found:
             if str(found["failed"]).startswith("start "):
                 return None, 0
@@ -167,7 +167,7 @@ def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
             ours.settimeout(_PATIENCE)
             answer = b""
             with suppress(OSError):
-                ours.sendall(json.dumps(words).encode() + b"\n")
+                ours.sendall(quick_json.dumps(words).encode() + b"\n")
                 while data := ours.recv(1 << 16):
                     answer += data
             process.kill()

@@ -13,7 +13,6 @@ power cut: it is read and compared before it is used again (``holds``), or unpac
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core import quick_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed
 from envbuild.core.removal import remove_tree
@@ -30,6 +30,8 @@ from envbuild.errors import BuildError
 if TYPE_CHECKING:
     from envbuild.engine.local.tree_files import TreeWriter
 
+LINKED = "linked"
+"""Kind of derived things, next to the trees: see ``linked.py``."""
 _NOTE = "tree.json"
 _TREE = "tree"
 """As ``tree_files`` names it, which is imported where a tree is made or read: a short run does neither."""
@@ -210,7 +212,7 @@ class Trees:
         fresh.rename(self._folder / diff_id)
 
     def _note(self, writable: list[str]) -> bytes:
-        return json.dumps({"boot": self._boot, "writable": writable}).encode()
+        return quick_json.dumps({"boot": self._boot, "writable": writable}).encode()
 
 
 class TreeOutput:

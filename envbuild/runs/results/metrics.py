@@ -78,7 +78,8 @@ def of_events(project: Path, outputs: Iterable[Output]) -> Found:
 def _by_process(folder: Path) -> Iterator[tuple[str, Collected]]:
     """Yield the metrics of each process with its path; lines that the program damaged are passed over."""
     left = 4 * _FILE
-    for path in sorted(folder.glob("metrics-*.jsonl")):
+    names = os.listdir(folder)  # noqa: PTH208 - patterns take 0.5 ms of each run
+    for path in sorted(folder / name for name in names if name.startswith("metrics-") and name.endswith(".jsonl")):
         process, metrics = "", Collected()
         data = read_foreign(path, min(_FILE, left), cut=True) or b""
         left -= len(data)

@@ -6,11 +6,12 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,15 @@ def test_an_unexpected_fault_asks_for_a_report(
     assert f"\nenvbuild: unexpected fault: {type(fault).__name__}: {fault}\n" in reported
     assert f"  This is a bug in envbuild {__version__} (Python 3." in reported
     assert reported.endswith("  → report it with the lines above and the command you typed\n")
+
+
+@pytest.mark.parametrize(("most", "written"), [(resource.RLIM_INFINITY, True), (1 << 14, False)])
+def test_no_bytecode_is_written_that_may_be_cut_off(most: int, written: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ulimit -f``: Python writes what fits, and no command would start again before that is deleted."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (most, most))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    cli._write_whole_bytecode()
+    assert sys.dont_write_bytecode is not written
 
 
 @pytest.mark.subprocess
@@ -278,7 +288,8 @@ def test_the_programs_arguments_are_untouched(
     """From the program on, every word is the program's, also what looks like an option of envbuild."""
     seen: list[RunOptions] = []
 
-    def run(options: RunOptions, events: Events) -> RunResult:
+    def run(options: RunOptions, events: Events, meanwhile: Callable[[], None]) -> RunResult:
+        meanwhile()
         seen.append(options)
         return RunResult(record=record(exit_code=5), project=tmp_path)
 

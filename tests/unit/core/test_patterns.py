@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from threading import Thread
 
 import pytest
 
-from envbuild.core.patterns import lazy
+from envbuild.core.patterns import believed, checking, lazy
 
 
 def test_it_finds_what_the_compiled_one_finds() -> None:
@@ -35,3 +36,21 @@ def test_nothing_is_compiled_before_its_use() -> None:
         wrong.search("")
     with pytest.raises(AttributeError):
         lazy("a").nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_data_that_is_believed_is_not_compared() -> None:
+    """Only with patterns made for that which were not used yet, in this thread, and as long as the block runs."""
+    mine, other, used = checking("^a$"), lazy("^a$"), checking("^a$")
+    assert used.search("b") is None
+    found: list[object] = []
+    with believed():
+        assert mine.search("b")
+        assert mine.search("")
+        assert other.search("b") is None
+        assert used.search("b") is None
+        thread = Thread(target=lambda: found.append(checking("^a$").search("b")))
+        thread.start()
+        thread.join()
+    assert found == [None]
+    assert mine.search("b") is None
+    assert mine.search("a")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.engine.local import early
+from envbuild.engine.local.program import sweep
 
 
 class Asked:
@@ -66,7 +67,7 @@ def line(folder: str, identity: str, group: str, seed: str = "42") -> bytes:
 
 def kept(place: Path, arguments: Sequence[str] = ("run", "t.py")) -> None:
     """Run once, so that a start is kept."""
-    early.begin(arguments, environment(place))
+    early.begin(arguments, environment(place), early.Helper())
     assert early.take("OLD", like_others=True) is None
     scratch, group = str(place / "store/derived/runs"), str(place / "groups/envbuild-1-old")
     assert early.wanted(scratch)
@@ -80,13 +81,13 @@ def kept(place: Path, arguments: Sequence[str] = ("run", "t.py")) -> None:
 def test_the_next_run_asks_for_the_same_in_folders_of_its_own(place: Path) -> None:
     """What differs from run to run is made anew; the rest is the last run's to the byte."""
     kept(place)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     identity = early.identity(str(place / "project/.envbuild/runs"))
     assert early.identity(str(place / "other")) == ""
     start = early.take(identity, like_others=True)
     assert start is not None
     assert (Path(start.process).stat().st_mode & 0o777) == 0o700
-    assert {path.name for path in Path(start.folder).iterdir()} == {"lock", "root", "upper", "work"}
+    assert {path.name for path in Path(start.folder).iterdir()} == {"begun", "lock", "root", "upper", "work"}
     assert start.group.startswith(f"{place / 'groups'}/envbuild-{os.getpid()}-")
     expected = line(start.folder, identity, start.group)
     assert Asked.made[0].lines == [expected + b"\n"]
@@ -98,7 +99,7 @@ def test_the_next_run_asks_for_the_same_in_folders_of_its_own(place: Path) -> No
 def test_a_run_does_not_fit_whose_files_are_others_by_now(place: Path, what: str) -> None:
     """Nor does one whose process has ended."""
     kept(place)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     identity = early.identity(str(place / "project/.envbuild/runs"))
     start = early.take(identity, like_others=True)
     assert start is not None
@@ -125,7 +126,7 @@ def test_a_run_does_not_fit_whose_files_are_others_by_now(place: Path, what: str
 def test_other_command_lines_begin_nothing(place: Path, arguments: Sequence[str], changed: dict[str, str]) -> None:
     """The process that every run needs is started all the same."""
     kept(place)
-    early.begin(arguments, environment(place) | changed)
+    early.begin(arguments, environment(place) | changed, early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
     assert [each.lines for each in Asked.made] == [[]]
 
@@ -136,12 +137,12 @@ def test_a_start_that_others_may_touch_is_not_read(place: Path, mode: int) -> No
     kept(place)
     (file,) = (place / "store/derived" / early.FOLDER).iterdir()
     file.chmod(mode)
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
     file.chmod(0o600)
     file.rename(place / "start")
     file.symlink_to(place / "start")
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert early.identity(str(place / "project/.envbuild/runs")) == ""
 
 
@@ -149,7 +150,7 @@ def test_what_was_begun_and_not_taken_is_removed(place: Path) -> None:
     """In the project too, unless there is a record by then."""
     kept(place)
     for recorded in (False, True):
-        early.begin(("run", "t.py"), environment(place))
+        early.begin(("run", "t.py"), environment(place), early.Helper())
         folder = place / "project/.envbuild/runs" / early.identity(str(place / "project/.envbuild/runs"))
         assert (folder / "process").is_dir()
         if recorded:
@@ -165,11 +166,30 @@ def test_where_it_cannot_begin_nothing_is_left(place: Path, missing: str) -> Non
     """The run starts as ever, and reports what is wrong."""
     kept(place)
     (place / missing).rmdir()
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     assert not early._begun
     assert [each.ended for each in Asked.made] == [True]
     left = [*place.glob("store/derived/runs/*"), *place.glob("project/.envbuild/runs/*"), *place.glob("groups/*")]
     assert left == []
+
+
+@pytest.mark.parametrize("what", ["nothing", "process", "record", "other"])
+def test_the_next_run_removes_what_a_killed_one_had_begun(place: Path, what: str) -> None:
+    """Its own folder, and its folder in the project if there is no record in it, nor anything else."""
+    kept(place)
+    early.begin(("run", "t.py"), environment(place), early.Helper())
+    start = early._begun.pop()
+    folder = Path(start.process).parent
+    if what == "nothing":
+        (folder / "process").rmdir()
+    elif what != "process":
+        (folder / {"record": "record.json", "other": "process/x"}[what]).touch()
+    sweep(place / "store/derived/runs")
+    assert folder.exists()  # its process lives
+    os.close(start.lock)
+    sweep(place / "store/derived/runs")
+    assert not Path(start.folder).exists()
+    assert folder.exists() == (what in ("record", "other"))
 
 
 def test_the_oldest_are_forgotten(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +208,7 @@ def test_the_oldest_are_forgotten(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_second_program_of_a_command_is_no_start(place: Path) -> None:
     """A program of envbuild's own reads saved models: nobody begins with that one."""
-    early.begin(("run", "t.py"), environment(place))
+    early.begin(("run", "t.py"), environment(place), early.Helper())
     early.take("A", like_others=True)
     assert early.wanted(str(place / "store/derived/runs"))
     assert not early.wanted(str(place / "elsewhere/runs"))

@@ -183,6 +183,26 @@ def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytes
     assert run(a_request(project, "train.py"), Engine(work)).git is None
 
 
+def test_facts_that_take_too_much_memory_are_left_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their thread prints nothing: the end of the run needs as much, and reports the limit."""
+
+    def fail(**named: bool) -> None:
+        raise MemoryError
+
+    unhandled: list[object] = []
+    monkeypatch.setattr("envbuild.host.probe.host_facts", fail)
+    monkeypatch.setattr(threading, "excepthook", unhandled.append)
+    record = run(a_request(project, "train.py"), Engine())
+    assert (record.state, record.host, unhandled) == ("finished", None, [])
+
+
+def test_what_the_caller_needs_at_the_end_is_imported_meanwhile(project: Path) -> None:
+    """Once, and in another thread, so that nothing waits for it."""
+    called: list[str] = []
+    run(a_request(project, "train.py", meanwhile=lambda: called.append(threading.current_thread().name)), Engine())
+    assert called == ["facts"]
+
+
 def test_what_was_there_before_may_be_known_from_another_rank(project: Path) -> None:
     """A file that another rank has made before this one looks is an output all the same."""
     request = a_request(project, "train.py")

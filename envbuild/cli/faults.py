@@ -1,0 +1,73 @@
+"""What ended a command and is no error of its own: limits, what the file system refused, and bugs.
+
+Imported when that has happened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+from envbuild import __version__
+from envbuild.cli.console import print_error
+from envbuild.core.fs import SYSTEM_FOLDERS
+from envbuild.core.limits import explained
+from envbuild.errors import BuildError, EngineError, UsageError
+
+
+def limited(error: Exception) -> int:
+    """Report a limit of this process, and return the exit code; 0 if there is none of that kind."""
+    found = explained(error)
+    if found is None:
+        return 0
+    print_error(*found)
+    return BuildError.exit_code
+
+
+def refused(error: OSError) -> int:
+    """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
+    name = error.filename2 or error.filename
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        print_error(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
+        return BuildError.exit_code
+    if error.errno == errno.ENOENT and not _directory_exists():
+        print_error("the current folder does not exist any more", "cd into one that does")
+        return UsageError.exit_code
+    if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
+        print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
+        return UsageError.exit_code
+    if name and error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+        print_error(
+            f"cannot use {name}: {error.strerror}", "choose another disk; for the store: export ENVBUILD_STORE=FOLDER"
+        )
+        return UsageError.exit_code
+    if str(name).startswith(("/dev/", "/proc/")) and error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
+        print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
+        return EngineError.exit_code
+    return limited(error) or unexpected(error)
+
+
+def _directory_exists() -> bool:
+    """Return whether the working directory still exists."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
+    except OSError:
+        return False
+    return True
+
+
+def unexpected(error: Exception) -> int:
+    """Report a bug: the traceback, and what to send to whom."""
+    import traceback
+
+    kernel = os.uname()
+    host = f"Python {'.'.join(map(str, sys.version_info[:3]))}, {kernel.sysname} {kernel.release} {kernel.machine}"
+    traceback.print_exception(error)
+    print(
+        f"envbuild: unexpected fault: {type(error).__name__}: {error}\n"
+        f"  This is a bug in envbuild {__version__} ({host}).\n"
+        "  → report it with the lines above and the command you typed",
+        file=sys.stderr,
+    )
+    return 1
