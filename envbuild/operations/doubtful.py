@@ -8,7 +8,7 @@ What a clock measures is another number in each of them; one that differed befor
 same in all is a result, and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the
 cause. Numbers of fewer digits are judged together, those of one stream or file: they are results if all of them repeat
 so, while of the runs as they are all but one differ. The order of lines of several processes is a result if the entropy
-decides it.
+decides it, also of tasks that are done one after another; it is luck if lines come in one order then alone.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _SEEDS = ("entropy", "addresses", "clock", "figures")
 """What an order may be drawn from; tasks still race."""
+_BUT_ENTROPY = ("addresses", "clock", "figures", "order")
+"""With which an order is one that the entropy gives, or always the same."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
 
@@ -460,24 +462,43 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None
         if not _look(laboratory, plain, "nothing varied", (), number):
             return None, by_luck
         if found := [stream for stream in orders if not in_one_order(plain.runs, stream)]:
-            return _of_orders(doubts, found), by_luck
+            found = _drawn(laboratory, found)
+            return _of_orders(doubts, found) if found else None, by_luck
     return None, by_luck
 
 
+def _drawn(laboratory: Laboratory, orders: Sequence[Stream]) -> list[Stream]:
+    """Return the streams whose lines come in several orders though nothing but the entropy is left to decide them."""
+    left = _Left(session=laboratory.session)
+    for number in range(_PAIRS):
+        if not _look(laboratory, left, "all fixed but entropy", _BUT_ENTROPY, number):
+            return []
+        if found := [stream for stream in orders if not in_one_order(left.runs, stream)]:
+            return found
+    return []
+
+
 def _raced(laboratory: Laboratory, streams: frozenset[Stream], pairs: int = 1) -> frozenset[Stream]:
-    """Return those that have several orders with all fixed that a generator may be seeded with.
+    """Return those whose order is luck of tasks that race, and of nothing else.
+
+    They have several orders with all fixed that a generator may be seeded with, and one order once tasks are done one
+    after another as well. A generator may have a seed that nothing fixes, such as the number of a port.
 
     Args:
         laboratory: makes the runs.
         streams: those to look at.
         pairs: how many pairs of runs are made at most.
     """
-    left = _Left(session=laboratory.session)
+    left, in_turn = _Left(session=laboratory.session), _Left(session=laboratory.session)
     found: frozenset[Stream] = frozenset()
     for number in range(pairs):
         if found == streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, number):
             break
         found = frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    for number in range(_PAIRS):
+        if not found or not _look(laboratory, in_turn, "all fixed", (*_SEEDS, "order"), number):
+            return frozenset()
+        found = frozenset(stream for stream in found if in_one_order(in_turn.runs, stream))
     return found
 
 

@@ -143,16 +143,28 @@ def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
 
 @pytest.mark.parametrize(
     ("pairs", "quoted"),
-    [(("other",), False), (("same", "other"), False), (("same", "same"), True), (("failed",), True)],
+    [
+        (("other", "same", "same"), False),
+        (("same", "other", "same", "same"), False),
+        (("same", "same"), True),
+        (("failed",), True),
+        (("other", "other"), True),  # the number of a port seeds it
+        (("other", "same", "other"), True),
+        (("other", "failed"), True),
+    ],
 )
 def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
     pairs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, quoted: bool
 ) -> None:
     """A ranking of two lines is the same in every second pair of runs; it is quoted unless it is shown to be luck."""
     left_over = [*pairs]
+    in_turn = False
 
     def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+        nonlocal in_turn
         pair = left_over.pop(0)
+        assert "order" in fixed or not in_turn
+        in_turn = "order" in fixed
         left.runs.extend(runs(ORDERS.get(pair, "")))
         return pair != "failed"
 
@@ -201,16 +213,26 @@ def test_lines_of_several_processes_that_have_moved_are_left_out(
     assert ["stdout" in each for each in left.streams] == [not dropped] * len(streams)
 
 
-@pytest.mark.parametrize(("pair", "by_luck"), [("ab", {"stdout"}), ("aa", frozenset()), ("", frozenset())])
+@pytest.mark.parametrize(
+    ("pair", "in_turn", "by_luck"),
+    [
+        ("ab", "aa", {"stdout"}),
+        ("ab", "ab", frozenset()),
+        ("ab", "", frozenset()),
+        ("aa", "aa", frozenset()),
+        ("", "", frozenset()),
+    ],
+)
 def test_several_orders_are_luck_if_nothing_else_can_seed_a_generator(
-    pair: str, by_luck: frozenset[str], monkeypatch: pytest.MonkeyPatch
+    pair: str, in_turn: str, by_luck: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ranking that the time, or an address, seeds has several orders with the entropy alone fixed."""
 
     def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
         assert {"clock", "addresses", "entropy"} <= {*fixed}
-        left.runs.extend(runs(pair))
-        return bool(pair)
+        made = in_turn if "order" in fixed else pair
+        left.runs.extend(runs(made))
+        return bool(made)
 
     monkeypatch.setattr("envbuild.operations.doubtful._look", look)
     assert _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
@@ -221,23 +243,30 @@ ORDERS = {"same": "aa", "other": "ab"}
 
 
 @pytest.mark.parametrize(
-    ("fixed", "plain", "expected"),
+    ("fixed", "plain", "in_turn", "expected"),
     [
-        (("same", "same"), ("other",), "result"),
-        (("same", "same"), ("same", "other"), "result"),  # the first pair had one order by chance
-        (("same", "same"), ("same", "same"), "unknown"),
-        (("other",), (), "luck"),
-        (("same", "other"), (), "luck"),
-        (("same", "failed"), (), "unknown"),
-        (("same", "same"), ("failed",), "unknown"),
-        (("failed",), (), "unknown"),
+        (("same", "same"), ("other",), ("other",), "result"),
+        (("same", "same"), ("same", "other"), ("other",), "result"),  # the first pair had one order by chance
+        (("same", "same"), ("other",), ("same", "other"), "result"),
+        (("same", "same"), ("other",), ("same", "same"), "unknown"),  # tasks raced, in one order by chance
+        (("same", "same"), ("other",), ("failed",), "unknown"),
+        (("same", "same"), ("same", "same"), (), "unknown"),
+        (("other",), (), (), "luck"),
+        (("same", "other"), (), (), "luck"),
+        (("same", "failed"), (), (), "unknown"),
+        (("same", "same"), ("failed",), (), "unknown"),
+        (("failed",), (), (), "unknown"),
     ],
 )
 def test_an_order_that_no_experiment_decided_is_quoted(
-    fixed: tuple[str, ...], plain: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+    fixed: tuple[str, ...],
+    plain: tuple[str, ...],
+    in_turn: tuple[str, ...],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is luck if lines come in several orders though the entropy is fixed, and a result if that alone decides."""
-    pairs = {("entropy",): [*fixed], (): [*plain]}
+    pairs = {("entropy",): [*fixed], (): [*plain], ("addresses", "clock", "figures", "order"): [*in_turn]}
 
     def look(laboratory: object, left: Any, purpose: str, what: tuple[str, ...], number: int) -> bool:
         pair = pairs[what].pop(0)
