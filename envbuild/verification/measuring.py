@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from envbuild.core import package_data
+from envbuild.verification.unmeasured import unmeasured_words
 
 _NEEDED = frozenset(("time",))
 """Modules of the standard library whose functions measure but for some."""
@@ -35,7 +36,9 @@ class _Asks(msgspec.Struct, frozen=True):
     dates: frozenset[str] = frozenset()
 
 
-class _Table(msgspec.Struct, frozen=True):
+class Table(msgspec.Struct, frozen=True):
+    """Which names measure, and which libraries do not (``measuring.toml``)."""
+
     libraries: frozenset[str]
     running: frozenset[str]
     runs: frozenset[str]
@@ -52,6 +55,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         names: it may draw names, as ``uuid4`` does.
         makes_names: it makes UUIDs of numbers of its own.
         uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
+        unmeasured: words before values that no clock, and no measure of memory, gave.
     """
 
     time: bool = True
@@ -59,11 +63,12 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     names: bool = True
     makes_names: bool = False
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
+    unmeasured: frozenset[str] = frozenset()
 
 
 @cache
-def _table() -> _Table:
-    return msgspec.toml.decode(package_data.data("measuring.toml"), type=_Table)
+def _table() -> Table:
+    return msgspec.toml.decode(package_data.data("measuring.toml"), type=Table)
 
 
 def measuring(sources: Mapping[str, str]) -> Measuring:
@@ -75,11 +80,13 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
     asked = set[str]()
     makes_names, names = False, set[str]()
     own = {part for path in sources for part in _modules_of(path)}
+    trees: list[ast.Module] = []
     for source in sources.values():
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return Measuring()
+        trees.append(tree)
         asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
@@ -91,6 +98,7 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         names=not known or "names" in asked,
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
+        unmeasured=unmeasured_words(trees, own, _table()),
     )
 
 
