@@ -39,9 +39,10 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "print(f'tokens_per_second: {1000 / (time.time() - t):.1f}')",
         "rate = a\nrate /= time.perf_counter()\nprint('tokens_per_second:', rate)",
         "n = 0\nwhile time.time() < t + 1:\n    n += 1\nprint('tokens_per_second:', n / 1)",
-        "n = 0\nfor _ in range(9):\n    n += 1\n    if time.time() > t + 1:\n        break\nprint('tokens_per_second:', n)",
-        "class M:\n    n = 0\n    def step(self):\n        self.n += 1\nm = M()\nwhile time.time() < t + 1:\n    m.step()\n"
-        "print('tokens_per_second:', m.n)",
+        "n = 0\nfor _ in range(9):\n    n += 1\n    if time.time() > t + 1:\n        break\n"
+        "print('tokens_per_second:', n)",
+        "class M:\n    n = 0\n    def step(self):\n        self.n += 1\nm = M()\n"
+        "while time.time() < t + 1:\n    m.step()\nprint('tokens_per_second:', m.n)",
         "def rate():\n    return 5 / (time.time() - t)\nprint('tokens_per_second:', rate())",
         "def show(x):\n    print('tokens_per_second:', x)\nshow(time.time() - t)",
         "def show(x):\n    print('tokens_per_second:', x)\nlist(map(show, [time.time() - t]))",
@@ -53,8 +54,8 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "print('tokens_per_second:', a, 'x tokens_per_second:', time.time() - t)",
         "print('step,tokens_per_second')\nprint(a, time.time() - t)\ntokens_per_second = a",
         "tokens_per_second = 1 / (time.time() - t)\nprint(f'tokens_per_second: {tokens_per_second}')",
-        "class Timer:\n    def __enter__(self):\n        self.t = time.time()\n        return self\n    def __format__(self, x):\n"
-        "        return str(time.time() - self.t)\nwith Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
+        "class Timer:\n    def __enter__(self):\n        self.t = time.time()\n        return self\n"
+        "    def __format__(self, x):\n        return str(time.time() - self.t)\nwith Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
         "print('tokens_per_second:', 0)",
         "print('tokens_per_second:', open('/proc/uptime').read())",
     ],
