@@ -55,7 +55,8 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "print('step,tokens_per_second')\nprint(a, time.time() - t)\ntokens_per_second = a",
         "tokens_per_second = 1 / (time.time() - t)\nprint(f'tokens_per_second: {tokens_per_second}')",
         "class Timer:\n    def __enter__(self):\n        self.t = time.time()\n        return self\n"
-        "    def __format__(self, x):\n        return str(time.time() - self.t)\nwith Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
+        "    def __format__(self, x):\n        return str(time.time() - self.t)\n"
+        "with Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
         "print('tokens_per_second:', 0)",
         "print('tokens_per_second:', open('/proc/uptime').read())",
     ],
