@@ -334,8 +334,6 @@ def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Even
 
 def _uuids(session: Session, engine: RunEngine, events: Events, able: Measuring, *, again: bool) -> tuple[str, ...]:
     """Quote UUIDs that differ and that a generator may have made."""
-    if able.uuids in ("unknown", "clock") and not able.makes_names:
-        return ()
     from envbuild.operations.undrawn_names import undrawn_uuids
 
     return undrawn_uuids(session, engine, events, able=able, again=again)

@@ -7,6 +7,7 @@ the sources asks a clock, and all that they import is known to measure nothing, 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -27,6 +28,10 @@ _NOW = frozenset(("now", "today"))
 _MODULE = "uuid"
 _CONSTRUCTED = "UUID"
 _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", "uuid7"))
+
+
+_HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
+"""In a text: the digits, or how a number is to be written with them."""
 
 
 class _Asks(msgspec.Struct, frozen=True):
@@ -55,6 +60,8 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         names: it may draw names, as ``uuid4`` does.
         makes_names: it makes UUIDs of numbers of its own.
         uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
+        makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
+            of them.
         unmeasured: words before values that no clock, and no measure of memory, gave.
     """
 
@@ -63,6 +70,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     names: bool = True
     makes_names: bool = False
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
+    makes_hex: bool | None = None
     unmeasured: frozenset[str] = frozenset()
 
 
@@ -98,8 +106,20 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         names=not known or "names" in asked,
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
+        makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
         unmeasured=unmeasured_words(trees, own, _table()),
     )
+
+
+def _makes_hex(node: ast.AST) -> bool:
+    """Whether a part of a source makes hexadecimal digits, or a UUID of numbers."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in ("hex", "hexdigest", "hexlify", "b2a_hex", "b16encode", _CONSTRUCTED)
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("hexdigits", "hexdigest", _CONSTRUCTED)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _HEX.search(node.value) is not None
+    return isinstance(node, ast.Name) and node.id in ("hex", _CONSTRUCTED)
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -21,6 +21,8 @@ from envbuild.operations.doubtful import (
 from envbuild.operations.undrawn_names import (
     glued_names,
     has_no_other_uuids,
+    may_be_made,
+    moment_of_uuid,
     phrases,
     phrases_of_pages,
     uuids_not_drawn,
@@ -104,6 +106,40 @@ def test_of_several_uuids_those_that_no_run_drew_are_quoted() -> None:
 def test_uuids_are_quoted_without_a_run_where_nothing_draws_them(able: Measuring, *, quoted: bool) -> None:
     """Elsewhere they are names, unless a run shows something else."""
     assert has_no_other_uuids(able) is quoted
+
+
+@pytest.mark.parametrize(
+    ("able", "several", "again", "made"),
+    [
+        (Measuring(), False, True, True),
+        (Measuring(), True, True, False),
+        (Measuring(), False, False, False),
+        (Measuring(makes_hex=False), False, True, False),  # next to a framework
+        (Measuring(makes_hex=True), False, True, True),
+        (Measuring(makes_hex=True, uuids="drawn"), True, False, True),
+        (Measuring(makes_hex=False, uuids="drawn"), True, True, False),
+        (Measuring(makes_hex=False, uuids="drawn"), False, True, True),
+        (Measuring(makes_hex=False, uuids="none"), True, False, True),
+        (Measuring(makes_hex=True, uuids="clock"), False, True, True),
+    ],
+)
+def test_uuids_are_looked_at_where_a_generator_may_have_made_them(
+    able: Measuring, *, several: bool, again: bool, made: bool
+) -> None:
+    """Whoever makes one needs hexadecimal digits; a run shows what is drawn where nothing is known of the sources."""
+    assert may_be_made(able, several=several, again=again) is made
+
+
+def test_the_time_in_a_uuid() -> None:
+    """Versions 1, 6 and 7 have one (the examples of RFC 9562); that of no run is no name."""
+    moment = 1645557742.0
+    for name in (
+        "c232ab00-9414-11ec-b3c8-9f6bdeced846",
+        "1ec9414c-232a-6b00-b3c8-9f6bdeced846",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+    ):
+        assert moment_of_uuid(name) == moment
+    assert moment_of_uuid("919108f7-52d1-4320-9bac-f847db4148a8") is None
 
 
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
