@@ -52,21 +52,22 @@ _GREGORIAN = 0x01B21DD213814000
 """Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 
 
-def undrawn_names(session: Session, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:
+def undrawn_names(session: Session, engine: RunEngine | None, events: Events) -> tuple[str, ...]:
     """Return a phrase for each name of a file, or in a page, that differs between runs and that no run drew.
 
     Args:
         session: runs that are equal, some files under a common name, or some pages but for names in them.
-        engine: runs the container.
+        engine: runs the container; None if no further run may be made: names in pages are quoted then.
         events: receives ``MoreRuns``.
-        again: a further run may be made; else names in pages are quoted.
     """
     first, *others = map(_names, session.runs)
     known = {name for each in others for name in each}
     own = {name: masked for name, masked in first.items() if name not in known}
     glued = _lone_glued(session.runs[0], session.runs[1:])
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    ran = _with_known_entropy(session, engine, events) if again and longest <= LONGEST and (own or glued) else None
+    ran = None
+    if engine is not None and longest <= LONGEST and (own or glued):
+        ran = _with_known_entropy(session, engine, events)
     if ran is None:
         return tuple(_quoted(glued, {}))[:_MOST]
     found = phrases(own, _names(ran), drawn_by(ran)) if own else ()
@@ -87,9 +88,7 @@ def _with_known_entropy(session: Session, engine: RunEngine, events: Events) -> 
     return seen[0] if seen and seen[0].ended_well else None
 
 
-def undrawn_uuids(
-    session: Session, engine: RunEngine, events: Events, *, able: Measuring, again: bool
-) -> tuple[str, ...]:
+def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *, able: Measuring) -> tuple[str, ...]:
     """Return a phrase for each stream or file with a UUID that differs between runs and that no run drew.
 
     ``uuid.UUID(int=rng.getrandbits(128), version=4)`` gives one that a generator decides: a result. So may any other
@@ -100,10 +99,9 @@ def undrawn_uuids(
 
     Args:
         session: runs that are equal but for such names.
-        engine: runs the container.
+        engine: runs the container; None if no further run may be made: they are quoted then.
         events: receives ``MoreRuns``.
         able: whether the program can draw names.
-        again: a further run may be made; else they are quoted.
     """
     known = {name for run in session.runs[1:] for name in names_of(run)}
     lone = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
@@ -111,14 +109,14 @@ def undrawn_uuids(
     timeless = _where(lone, lambda name: (moment := moment_of_uuid(name)) is not None and not masks.is_moment(moment))
     phrases_of_time = tuple(_quoted_uuids(timeless, "no run had the time that is in it"))
     several = several_processes(*(run.record for run in session.runs))
-    if not may_be_made(able, several=several, again=again):
+    if not may_be_made(able, several=several, again=engine is not None):
         return phrases_of_time
     sure = has_no_other_uuids(able) or bool(able.makes_hex)
     # Those with a time of the run are what ``uuid1`` gives, where the sources do not make them of numbers.
     of_time = not has_no_other_uuids(able)
     mine = _where(lone, lambda name: moment_of_uuid(name) is None or not (of_time or name in timeless))
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if not mine or not again or longest > LONGEST:
+    if not mine or engine is None or longest > LONGEST:
         return (*phrases_of_time, *(_quoted_uuids(mine) if sure else ()))
     seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
 
