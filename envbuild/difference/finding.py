@@ -128,6 +128,7 @@ class Context:
         fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.
         committed: files of the project that differ between the commits.
         lines: of each stream that differs the first line at which it does.
+        named: of each stream that is equal but for drawn names the first line with another name.
     """
 
     lock_a: Lock | None = None
@@ -138,6 +139,7 @@ class Context:
     fingerprint_b: Mapping[str, str] = field(default_factory=dict)
     committed: tuple[str, ...] = ()
     lines: Mapping[Stream, PrintedLine] = field(default_factory=dict)
+    named: Mapping[Stream, PrintedLine] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
