@@ -10,13 +10,12 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
 
-from envbuild.core import package_data
+from envbuild.verification.measuring_names import table as known_names
 from envbuild.verification.unmeasured import unmeasured_words
 
 _NEEDED = frozenset(("time",))
@@ -32,24 +31,6 @@ _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", 
 
 _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
-
-
-class _Asks(msgspec.Struct, frozen=True):
-    modules: frozenset[str]
-    names: frozenset[str]
-    called: frozenset[str] = frozenset()
-    dates: frozenset[str] = frozenset()
-
-
-class Table(msgspec.Struct, frozen=True):
-    """Which names measure, and which libraries do not (``measuring.toml``)."""
-
-    libraries: frozenset[str]
-    running: frozenset[str]
-    runs: frozenset[str]
-    builtins: frozenset[str]
-    paths: tuple[str, ...]
-    asks: dict[str, _Asks]
 
 
 class Measuring(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,11 +53,6 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
     unmeasured: frozenset[str] = frozenset()
-
-
-@cache
-def _table() -> Table:
-    return msgspec.toml.decode(package_data.data("measuring.toml"), type=Table)
 
 
 def measuring(sources: Mapping[str, str]) -> Measuring:
@@ -107,7 +83,7 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
-        unmeasured=unmeasured_words(trees, own, _table()),
+        unmeasured=unmeasured_words(trees, own, known_names()),
     )
 
 
@@ -139,7 +115,7 @@ def _modules_of(path: str) -> Iterator[str]:
 
 def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
     """Yield what a part of a source can measure: kinds of the table, and ``all`` if it shows nothing."""
-    table = _table()
+    table = known_names()
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield from _of_import(alias.name, own)
@@ -166,7 +142,7 @@ def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
 
 def _of_import(name: str, own: set[str]) -> Iterator[str]:
     """Yield what is measured by a module that is imported."""
-    table, first = _table(), name.partition(".")[0]
+    table, first = known_names(), name.partition(".")[0]
     if first in own:
         return
     if name in table.running or first in table.running:
@@ -179,7 +155,7 @@ def _of_import(name: str, own: set[str]) -> Iterator[str]:
 
 
 def _of_name(name: str) -> Iterator[str]:
-    table = _table()
+    table = known_names()
     if name in table.runs or name == "all":
         yield "all"
     yield from (kind for kind, asks in table.asks.items() if name in asks.names)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envbuild.verification.measuring import Table
+    from envbuild.verification.measuring_names import Table
 
 _CONCURRENT = frozenset((
     "_thread", "asyncio", "concurrent", "multiprocessing", "queue", "sched", "select", "selectors", "signal", "socket",
