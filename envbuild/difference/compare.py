@@ -6,6 +6,8 @@ merely follows from another one (another lock makes another image) is kept apart
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from envbuild.core.text import plain
@@ -19,8 +21,10 @@ from envbuild.difference.processes import processes
 from envbuild.difference.project import found_before, left_over
 from envbuild.difference.results import outcome, results, verdict
 from envbuild.difference.settings import engine, environment, options, verified
+from envbuild.difference.text import shown
 from envbuild.record.compare_printed import compare_printed
 from envbuild.record.model import Record
+from envbuild.record.printed import STREAMS
 
 NOT_COMPARED = frozenset(
     [
@@ -60,6 +64,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     unknown = [phrase for section in sections for phrase in section.unknown]
     unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out))]
     unknown += compare_printed(a, b).unknown if ended != "different" else ()
+    unknown += _names(known) if ended != "different" else ()
     return Difference(
         a=a.id,
         b=b.id,
@@ -71,6 +76,14 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
         same=tuple(dict.fromkeys(same)),
         unknown=tuple(dict.fromkeys(unknown)),
     )
+
+
+def _names(known: Context) -> Iterator[str]:
+    """Yield what was masked as drawn names, and may be none: ``verify`` looks at what a run draws, ``diff`` cannot."""
+    for stream, line in known.named.items():
+        before, after = shown(line.before, line.after)
+        change = f"{before} → {after}; envbuild verify shows if runs draw them"
+        yield f"names in {STREAMS[stream]}, line {line.number} ({change})"
 
 
 def _following(finding: Finding, a: Record, b: Record) -> Finding:

@@ -132,6 +132,7 @@ class Context:
         lines: of each stream that differs the first line at which it does.
         files: how the files differ that the runs found in their project, a phrase each by path; None if the listing
             of one was not kept.
+        named: of each stream that is equal but for drawn names the first line with another name.
     """
 
     lock_a: Lock | None = None
@@ -143,6 +144,7 @@ class Context:
     committed: tuple[str, ...] = ()
     lines: Mapping[Stream, PrintedLine] = field(default_factory=dict)
     files: Mapping[str, str] | None = None
+    named: Mapping[Stream, PrintedLine] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ What a clock measures is another number in each of them; one that differed befor
 same in all is a result, and the runs are different. Two runs more, with the entropy alone fixed, show whether it is the
 cause. Numbers of fewer digits are judged together, those of one stream or file: they are results if all of them repeat
 so, while of the runs as they are all but one differ. The order of lines of several processes is a result if the entropy
-decides it.
+decides it, also of tasks that are done one after another; it is luck if lines come in one order then alone.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from envbuild.verification.masks import PROFILE
 from envbuild.verification.measuring import Measuring
 from envbuild.verification.printed import rows
 from envbuild.verification.tokens import number_of
+from envbuild.verification.unmeasured import label_before
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -73,6 +74,8 @@ _FIXED = ("entropy", "addresses", "order")
 """All that can be fixed and makes no measurement the same; figures of the kernel do."""
 _SEEDS = ("entropy", "addresses", "clock", "figures")
 """What an order may be drawn from; tasks still race."""
+_BUT_ENTROPY = ("addresses", "clock", "figures", "order")
+"""With which an order is one that the entropy gives, or always the same."""
 _PAIRS = 2
 """Pairs of such runs in which a number has to be the same."""
 
@@ -167,7 +170,7 @@ class _Left:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
-            names = content.short if self.measuring.time else {*content.short, *_plain_times(content)}
+            names = {*content.short, *self._computed(_plain_times(content))}
             yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
@@ -187,21 +190,22 @@ class _Left:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    computed = not self.measuring.time and number.is_plain
+                    computed = self._is_computed(label_before(number.before), plain=number.is_plain)
                     alone = row.masked.guessed or is_alone(row.text)
                     if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
-            if not self.measuring.time:
-                yield from ((path, name) for name in (*_plain_times(content), *_columns(content)))
+            times = (*_plain_times(content), *_columns(content))
+            yield from ((path, name) for name in self._computed(times))
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield the metrics with one value that are left out by names that results have too."""
         for name, points in self.runs[at].record.metrics.items():
-            doubtful = name_leaves_doubt(name) or (not self.measuring.time and kind_of(name) in ("time", "rate"))
+            computed = self._is_computed(label_before(name)) and kind_of(name) in ("time", "rate")
+            doubtful = name_leaves_doubt(name) or computed
             if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
                 yield (_METRICS, name), str(points[0][1])
 
@@ -209,10 +213,15 @@ class _Left:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
         for stream, lines in self.streams[at].items():
             for row in lines:
-                if "memory" in row.masked.kinds and (not self.measuring.memory or memory_leaves_doubt(row.text)):
+                if "memory" in row.masked.kinds and (self._is_amount(at, row) or memory_leaves_doubt(row.text)):
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
-            names = content.memory if self.measuring.memory else {*content.memory, *_of_memory(content)}
+            computed = (
+                name
+                for name in _of_memory(content)
+                if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
+            )
+            names = {*content.memory, *computed}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -223,6 +232,21 @@ class _Left:
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
+
+    def _is_computed(self, label: str, *, plain: bool = True) -> bool:
+        """Whether no clock can have given a value behind a word; ``plain``: it is one number."""
+        return (plain and not self.measuring.time) or label in self.measuring.unmeasured
+
+    def _computed(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names, of places in files, of values that no clock can have given."""
+        yield from (name for name in names if self._is_computed(label_before(last_key(name))))
+
+    def _is_amount(self, at: int, row: Row) -> bool:
+        """Whether nothing that measures memory can have given a number of a line."""
+        if not self.measuring.memory:
+            return True
+        numbers = exact_numbers(row.text, masks_of(self.runs[at].record)) if self.measuring.unmeasured else ()
+        return any(label_before(number.before) in self.measuring.unmeasured for number in numbers)
 
     def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
         """Return the line that a place is in, as two runs have it."""
@@ -460,24 +484,43 @@ def _by_entropy(laboratory: Laboratory, doubts: InDoubt) -> tuple[Refuted | None
         if not _look(laboratory, plain, "nothing varied", (), number):
             return None, by_luck
         if found := [stream for stream in orders if not in_one_order(plain.runs, stream)]:
-            return _of_orders(doubts, found), by_luck
+            found = _drawn(laboratory, found)
+            return _of_orders(doubts, found) if found else None, by_luck
     return None, by_luck
 
 
+def _drawn(laboratory: Laboratory, orders: Sequence[Stream]) -> list[Stream]:
+    """Return the streams whose lines come in several orders though nothing but the entropy is left to decide them."""
+    left = _Left(session=laboratory.session)
+    for number in range(_PAIRS):
+        if not _look(laboratory, left, "all fixed but entropy", _BUT_ENTROPY, number):
+            return []
+        if found := [stream for stream in orders if not in_one_order(left.runs, stream)]:
+            return found
+    return []
+
+
 def _raced(laboratory: Laboratory, streams: frozenset[Stream], pairs: int = 1) -> frozenset[Stream]:
-    """Return those that have several orders with all fixed that a generator may be seeded with.
+    """Return those whose order is luck of tasks that race, and of nothing else.
+
+    They have several orders with all fixed that a generator may be seeded with, and one order once tasks are done one
+    after another as well. A generator may have a seed that nothing fixes, such as the number of a port.
 
     Args:
         laboratory: makes the runs.
         streams: those to look at.
         pairs: how many pairs of runs are made at most.
     """
-    left = _Left(session=laboratory.session)
+    left, in_turn = _Left(session=laboratory.session), _Left(session=laboratory.session)
     found: frozenset[Stream] = frozenset()
     for number in range(pairs):
         if found == streams or not _look(laboratory, left, "all fixed but the order of tasks", _SEEDS, number):
             break
         found = frozenset(stream for stream in streams if not in_one_order(left.runs, stream))
+    for number in range(_PAIRS):
+        if not found or not _look(laboratory, in_turn, "all fixed", (*_SEEDS, "order"), number):
+            return frozenset()
+        found = frozenset(stream for stream in found if in_one_order(in_turn.runs, stream))
     return found
 
 

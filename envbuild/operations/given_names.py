@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_foreign
 from envbuild.record.shared_names import names_in
+from envbuild.verification.references import PACKED
 
 if TYPE_CHECKING:
     from envbuild.record.model import Record
@@ -28,8 +29,6 @@ _MOST = 500_000
 """Names of one file, which take some 50 MB."""
 _HEAD = 4096
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8")
-_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-"""Of gzip, zip, bzip2, xz and Zstandard; in most other files names can be read as they are."""
 
 
 @dataclass(kw_only=True)
@@ -94,7 +93,7 @@ class GivenNames:
             return frozenset()
         self._left -= len(data)
         found = {*islice(names_in(data), _MOST)}
-        if data.startswith(_PACKED) or b"\0" in data[:_HEAD]:
+        if data.startswith(PACKED) or b"\0" in data[:_HEAD]:
             found |= _packed(data)
         return frozenset(found)
 

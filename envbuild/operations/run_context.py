@@ -56,6 +56,7 @@ def gather_context(a: Side, b: Side) -> Context:
         committed=_committed(a, b),
         lines=_lines(a, b),
         files=_files(a, b),
+        named=_named(a, b),
     )
 
 
@@ -182,6 +183,24 @@ def _change(before: FoundFile | None, after: FoundFile | None) -> str:
     if before.mode != after.mode:
         return f"mode {before.mode:03o} → {after.mode:03o}"
     return "written again, of the same size" if before.changed != after.changed else ""
+
+
+def _named(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
+    """Return the first line of each equal stream in which the runs have other names that look drawn."""
+    from envbuild.verification.files import masks_of
+    from envbuild.verification.printed import other_names
+
+    found: dict[printed.Stream, PrintedLine] = {}
+    differing = compare_printed(a.record, b.record).differing
+    for stream in printed.STREAMS:
+        kinds = [(side.record.printed or {}).get(stream, printed.Printed()).masked for side in (a, b)]
+        if stream in differing or any("names" not in each for each in kinds):
+            continue
+        texts = [printed.kept(side.project, side.record.id, stream) or b"" for side in (a, b)]
+        line = other_names(stream, texts[0], texts[1], (masks_of(a.record), masks_of(b.record)))
+        if line is not None:
+            found[stream] = PrintedLine(number=line.line, before=line.before, after=line.after)
+    return found
 
 
 def _trees(a: Side, b: Side) -> dict[str, Tree]:

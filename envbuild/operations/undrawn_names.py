@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -48,23 +48,26 @@ _UUID = re.compile(
     rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
+_GREGORIAN = 0x01B21DD213814000
+"""Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 
 
-def undrawn_names(session: Session, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:
+def undrawn_names(session: Session, engine: RunEngine | None, events: Events) -> tuple[str, ...]:
     """Return a phrase for each name of a file, or in a page, that differs between runs and that no run drew.
 
     Args:
         session: runs that are equal, some files under a common name, or some pages but for names in them.
-        engine: runs the container.
+        engine: runs the container; None if no further run may be made: names in pages are quoted then.
         events: receives ``MoreRuns``.
-        again: a further run may be made; else names in pages are quoted.
     """
     first, *others = map(_names, session.runs)
     known = {name for each in others for name in each}
     own = {name: masked for name, masked in first.items() if name not in known}
     glued = _lone_glued(session.runs[0], session.runs[1:])
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    ran = _with_known_entropy(session, engine, events) if again and longest <= LONGEST and (own or glued) else None
+    ran = None
+    if engine is not None and longest <= LONGEST and (own or glued):
+        ran = _with_known_entropy(session, engine, events)
     if ran is None:
         return tuple(_quoted(glued, {}))[:_MOST]
     found = phrases(own, _names(ran), drawn_by(ran)) if own else ()
@@ -85,44 +88,79 @@ def _with_known_entropy(session: Session, engine: RunEngine, events: Events) -> 
     return seen[0] if seen and seen[0].ended_well else None
 
 
-def undrawn_uuids(
-    session: Session, engine: RunEngine, events: Events, *, able: Measuring, again: bool
-) -> tuple[str, ...]:
+def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *, able: Measuring) -> tuple[str, ...]:
     """Return a phrase for each stream or file with a UUID that differs between runs and that no run drew.
 
     ``uuid.UUID(int=rng.getrandbits(128), version=4)`` gives one that a generator decides: a result. So may any other
     text of that form be. They are quoted where the sources make UUIDs of numbers, or call nothing that draws one,
-    unless a run shows that they are drawn. Where the sources call ``uuid4`` that run is made too, if it can be; of
-    workers that their pool ends nobody knows what they drew.
+    unless a run shows that they are drawn. Elsewhere that run is made too, if it can be, where the sources make texts
+    of hexadecimal digits, or are not known; of workers that their pool ends nobody knows what they drew, so that it
+    may show nothing there. One of a version that has a time in it, which no run had, is quoted in any case.
 
     Args:
         session: runs that are equal but for such names.
-        engine: runs the container.
+        engine: runs the container; None if no further run may be made: they are quoted then.
         events: receives ``MoreRuns``.
         able: whether the program can draw names.
-        again: a further run may be made; else they are quoted.
     """
-    sure = has_no_other_uuids(able)
-    if not sure and (able.uuids != "drawn" or several_processes(*(run.record for run in session.runs))):
-        return ()
     known = {name for run in session.runs[1:] for name in names_of(run)}
-    mine = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
+    lone = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
+    masks = masks_of(session.runs[0].record)
+    timeless = _where(lone, lambda name: (moment := moment_of_uuid(name)) is not None and not masks.is_moment(moment))
+    phrases_of_time = tuple(_quoted_uuids(timeless, "no run had the time that is in it"))
+    several = several_processes(*(run.record for run in session.runs))
+    if not may_be_made(able, several=several, again=engine is not None):
+        return phrases_of_time
+    sure = has_no_other_uuids(able) or bool(able.makes_hex)
+    # Those with a time of the run are what ``uuid1`` gives, where the sources do not make them of numbers.
+    of_time = not has_no_other_uuids(able)
+    mine = _where(lone, lambda name: moment_of_uuid(name) is None or not (of_time or name in timeless))
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if not mine or not again or longest > LONGEST:
-        return tuple(_quoted_uuids(mine)) if sure else ()
+    if not mine or engine is None or longest > LONGEST:
+        return (*phrases_of_time, *(_quoted_uuids(mine) if sure else ()))
     seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
 
     def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
         if ran.ended_well:
-            seen.append((_uuids_of(session, ran.record, found, known), drawn_by(ran)))
+            theirs = _uuids_of(session, ran.record, found, known)
+            seen.append((_where(theirs, lambda name: moment_of_uuid(name) is None or not of_time), drawn_by(ran)))
 
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     clock, *_ = settings(int(time.time()), all_known=True)
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     if not seen:
-        return tuple(_quoted_uuids(mine)) if sure else ()
+        return (*phrases_of_time, *(_quoted_uuids(mine) if sure else ()))
     theirs, drawn = seen[0]
-    return tuple(_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
+    return (*phrases_of_time, *_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
+
+
+def may_be_made(able: Measuring, *, several: bool, again: bool) -> bool:
+    """Whether UUIDs that differ may be of a generator, as far as the sources show.
+
+    Args:
+        able: what they show.
+        several: the program has several processes.
+        again: a run can be made that shows what is drawn.
+    """
+    if has_no_other_uuids(able) or able.makes_hex:
+        return True
+    return again and not several and (able.uuids == "drawn" or able.makes_hex is None)
+
+
+def moment_of_uuid(name: str) -> float | None:
+    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
+    first, second, third, *_ = name.split("-")
+    version, rest = third[0], third[1:]
+    if version == "7":
+        return int(first + second, 16) / 1000
+    digits = {"1": rest + second + first, "6": first + second + rest}.get(version)
+    return None if digits is None else (int(digits, 16) - _GREGORIAN) / 1e7
+
+
+def _where(names: Mapping[str, Sequence[str]], wanted: Callable[[str], bool]) -> dict[str, list[str]]:
+    """Return the names that are wanted, by stream or file."""
+    found = {place: [name for name in each if wanted(name)] for place, each in names.items()}
+    return {place: each for place, each in found.items() if each}
 
 
 def has_no_other_uuids(able: Measuring) -> bool:
@@ -154,17 +192,20 @@ def uuids_not_drawn(
     return found
 
 
-def _quoted_uuids(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _quoted_uuids(
+    found: Mapping[str, Sequence[str]], why: str = "nothing shows that a run draws them"
+) -> Iterator[str]:
     for place, names in islice(found.items(), _MOST):
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"names in {place}: {names[0]}{more}: nothing shows that a run draws them, a generator may have made them"
+        yield f"names in {place}: {names[0]}{more}: {why}, a generator may have made them"
 
 
 def _uuids_of(session: Session, record: Record, found: Repeated, known: Collection[str]) -> dict[str, list[str]]:
     """Return the UUIDs that a run has alone, by stream or file, each once; large files are left out."""
     texts: dict[str, bytes] = {}
     paths = {"standard output": found.output.stdout, "standard error": found.output.stderr}
-    for stream, path in (*paths.items(), *_files_of(record, found)):
+    same = {each.sha256 for run in session.runs if run.record.id != record.id for each in run.record.outputs}
+    for stream, path in (*paths.items(), *_files_of(record, found, same)):
         texts[stream] = read_foreign(path, _TEXT) or b""
     for stream, name in STREAMS.items():
         texts[name] = texts[name] or kept(session.plan.request.project, record.id, stream) or b""
@@ -173,10 +214,12 @@ def _uuids_of(session: Session, record: Record, found: Repeated, known: Collecti
     return {place: found for place, found in lone.items() if found}
 
 
-def _files_of(record: Record, found: Repeated) -> Iterator[tuple[str, Path]]:
+def _files_of(record: Record, found: Repeated, same: Set[str | None]) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a run but for those whose digests are the ``same`` in another one."""
     if found.files is not None:
         masks = masks_of(record)
-        yield from ((masked_path(each.path, masks), found.files / each.path) for each in record.outputs[:_FILES])
+        own = (each for each in record.outputs if each.sha256 not in same)
+        yield from ((masked_path(each.path, masks), found.files / each.path) for each in islice(own, _FILES))
 
 
 def glued_names(run: Ran) -> dict[str, tuple[str, ...]]:

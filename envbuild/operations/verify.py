@@ -25,6 +25,8 @@ from envbuild.verification.ran import Ran
 from envbuild.verification.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
     from envbuild.operations.doubtful import Decided, InDoubt, Refuted
@@ -191,11 +193,9 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
                 decided = decide(doubts, session, engine, events)
                 if decided.refuted is not None:
                     return _no_measurements(session, verdict, decided.refuted)
-            undecided = _undecided(session, verdict, options, doubts, decided)
-            undecided = (*undecided, *_undrawn(session, verdict, engine, events, again=_diagnosed(session, options)))
-            undecided = (*undecided, *_uuids(session, engine, events, able, again=_diagnosed(session, options)))
-            if verdict.renamed:
-                undecided = (*undecided, *_files_named(session, options))
+            found = _undecided(session, verdict, options, doubts, decided)
+            more = engine if _diagnosed(session, options) else None
+            undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
@@ -313,32 +313,47 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
     )
 
 
-def _files_named(session: Session, options: VerifyOptions) -> tuple[str, ...]:
-    """Quote where runs mention other ones of their files that have other names in each run."""
+def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptions) -> tuple[str, ...]:
+    """Quote what was left out of equal runs for its name or form alone; no experiments are made.
+
+    Args:
+        session: equal runs.
+        verdict: on these.
+        options: what is compared.
+    """
+    from envbuild.operations.divergence import measuring_of
+    from envbuild.operations.doubtful import Decided, find_doubts
+    from envbuild.operations.events import Silent
+
+    able = measuring_of(session.plan.request.project, session.runs[0].record)
+    doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
+    found = _undecided(session, verdict, options, doubts, Decided())
+    return (*found, *_names_in_doubt(session, verdict, options, able, None, Silent()))
+
+
+def _names_in_doubt(
+    session: Session,
+    verdict: Verdict,
+    options: VerifyOptions,
+    able: Measuring,
+    engine: RunEngine | None,
+    events: Events,
+) -> Iterator[str]:
+    """Quote names that differ and that no run was shown to draw, and where other files are mentioned.
+
+    ``engine``: None if no further run may be made.
+    """
+    from envbuild.operations.undrawn_names import undrawn_names, undrawn_uuids
     from envbuild.verification.references import dated_files_named, other_files_named
 
-    drawn = other_files_named(session.runs, options.ignore)
-    return tuple(dict.fromkeys((*drawn, *dated_files_named(session.runs, options.ignore, session.mentioned))))
-
-
-def _undrawn(session: Session, verdict: Verdict, engine: RunEngine, events: Events, *, again: bool) -> tuple[str, ...]:
-    """Quote names of files, and in pages, that differ and that no run was shown to draw."""
-    if not (verdict.renamed and again) and not any(
-        each.glued for run in session.runs for each in run.contents.values()
-    ):
-        return ()
-    from envbuild.operations.undrawn_names import undrawn_names
-
-    return undrawn_names(session, engine, events, again=again)
-
-
-def _uuids(session: Session, engine: RunEngine, events: Events, able: Measuring, *, again: bool) -> tuple[str, ...]:
-    """Quote UUIDs that differ and that a generator may have made."""
-    if able.uuids in ("unknown", "clock") and not able.makes_names:
-        return ()
-    from envbuild.operations.undrawn_names import undrawn_uuids
-
-    return undrawn_uuids(session, engine, events, able=able, again=again)
+    glued = any(each.glued for run in session.runs for each in run.contents.values())
+    if glued or (verdict.renamed and engine is not None):
+        yield from undrawn_names(session, engine, events)
+    yield from undrawn_uuids(session, engine, events, able=able)
+    if verdict.renamed:
+        drawn = other_files_named(session.runs, options.ignore)
+        dated = dated_files_named(session.runs, options.ignore, session.mentioned)
+        yield from dict.fromkeys((*drawn, *dated))
 
 
 def _undecided(

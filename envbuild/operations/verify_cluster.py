@@ -8,7 +8,7 @@ itself in the other runs; two runs are equal if all their ranks are.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from envbuild.operations.events import Events, JobSubmitted, RunEnded, RunsEnded
 from envbuild.operations.failed_rank import ENDED_BY_LAUNCHER
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.run import RunOptions
-from envbuild.operations.verify import Verification, VerifyOptions, doubts_of
+from envbuild.operations.verify import Verification, VerifyOptions, doubts_of, quoted_without_runs
 from envbuild.operations.verify_part import part_plan, read_result, stream_files
 from envbuild.operations.verify_session import Session
 from envbuild.record import history
@@ -110,6 +110,7 @@ class _Gathering:
             steps=found.steps,
             tensors=found.tensors,
         )
+        session.note_mentioned(session.done[number])
         self.places[number][rank] = found.node
 
     def _forget(self) -> None:
@@ -158,7 +159,8 @@ class _Gathering:
         whole = self.whole
         results: list[tuple[int, ...]] = [() for _ in whole]
         for session in self.ranks.values():
-            verdict = judge([session.ran[number] for number in whole], self.asked, self.ignore)
+            runs = [session.ran[number] for number in whole]
+            verdict = judge(runs, self.asked, self.ignore, session.given_to(runs))
             group_of = {index: number for number, group in enumerate(verdict.groups) for index in group}
             results = [(*have, group_of[index]) for index, have in enumerate(results)]
         found: dict[tuple[int, ...], list[int]] = {}
@@ -372,12 +374,9 @@ def _verdict(gathering: _Gathering, groups: Sequence[Sequence[int]]) -> tuple[Ve
     """Return the verdict on all ranks as one, and the rank that it describes: the first one that differs."""
     whole, rank = gathering.whole, 0
     pair = [whole[groups[0][0]], whole[groups[1][0]]] if len(groups) > 1 else whole
-    each = {
-        number: judge([session.ran[run] for run in pair], gathering.asked, gathering.ignore)
-        for number, session in gathering.ranks.items()
-    }
+    each = {number: _of(session, pair) for number, session in gathering.ranks.items()}
     rank = next((number for number, verdict in each.items() if len(verdict.groups) > 1), 0)
-    every = judge([gathering.ranks[rank].ran[run] for run in whole], gathering.asked, gathering.ignore)
+    every = _of(gathering.ranks[rank], whole)
     channels = each[rank].channels if len(groups) > 1 else every.channels
     if gathering.world > 1 and len(groups) > 1:
         alike = [number for number, verdict in each.items() if len(verdict.groups) > 1]
@@ -395,12 +394,26 @@ def _verdict(gathering: _Gathering, groups: Sequence[Sequence[int]]) -> tuple[Ve
     ), rank
 
 
+def _of(session: Session, numbers: Sequence[int]) -> Verdict:
+    """Return the verdict on these runs of a rank."""
+    runs = [session.ran[number] for number in numbers]
+    return judge(runs, session.asked, session.ignore, session.given_to(runs))
+
+
+def _undecided(gathering: _Gathering, options: VerifyOptions) -> Iterator[str]:
+    """Quote what was left out for its name or form alone, rank by rank: a cluster's nodes make no experiments."""
+    for rank, session in gathering.ranks.items():
+        name = f"rank {rank}: " if gathering.world > 1 else ""
+        yield from (f"{name}{each}" for each in quoted_without_runs(session, session.judge(), options))
+
+
 def _prove(gathering: _Gathering, found: Verification, options: VerifyOptions) -> Verification:
     """Attest what was proved of runs of one rank; of several ranks no attestation has the facts."""
     from envbuild.operations.attestation import attest
 
     session, path = gathering.ranks[0], None
     request = gathering.plan.request
+    found = replace(found, verdict=msgspec.structs.replace(found.verdict, undecided=(*_undecided(gathering, options),)))
     if gathering.world == 1 and found.verdict.compared and request.controls and options.attest:
         path = attest(request, session.runs, found.verdict, options.sign, variations(gathering.plan))
     for each in gathering.ranks.values():

@@ -55,13 +55,11 @@ _DRIVERS = (
     r"|/(?:etc|usr/share)/(?:nvidia|vulkan|glvnd|egl|OpenCL|X11)/.*|/etc/ld\.so\.conf\.d/[^/]*(?:nvcr|nvidia)[^/]*"
 )
 """What engines put into a container together with GPUs."""
-_HOUSEKEEPING = (
-    r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
-    r"|/tmp/home/\.prefect/(?:prefect\.db(?:-(?:wal|shm|journal))?|storage(?:/[0-9a-f]{32,64})?)"
-)
-"""The latter are what Prefect's server, which a flow starts for itself, notes of the flow, and results of tasks under
-drawn names, of which the output says that nothing looked at them: they are in memory, and gone with the run."""
-_RESULTS_OF_PREFECT = lazy(r"(.*/\.prefect/storage)/[^/]+")
+_HOUSEKEEPING = r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
+_CACHE = lazy(r"(?P<folder>.*?/(?:\.cache|\.config|\.local/share)/(?P<name>[^/]+))(?:/.*)?")
+"""What is kept below a folder of caches or settings, and for what."""
+_FOLDERS_NAMED = 5
+"""Of these folders."""
 _TOOLS = (
     "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
     "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",
@@ -93,7 +91,7 @@ _OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbu
 def _noise() -> re.Pattern[str]:
     """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
     return re.compile(
-        rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING})\Z"
+        rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING}|{'|'.join(each.path for each in _stores().stores)})\Z"
         rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
         rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
         rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z|.*/{_CACHES}\Z"
@@ -103,6 +101,43 @@ def _noise() -> re.Pattern[str]:
 def is_noise(path: str) -> bool:
     """Return whether a file's place or name shows that it is no result: a tool's cache, lock, or the engine's own."""
     return path in _OWN or _noise().match(path) is not None
+
+
+class _Store(msgspec.Struct, frozen=True):
+    path: str
+    note: str
+
+
+class _Stores(msgspec.Struct, frozen=True):
+    caches: frozenset[str]
+    stores: tuple[_Store, ...]
+
+
+@cache
+def _stores() -> _Stores:
+    from envbuild.core import package_data
+
+    return msgspec.toml.decode(package_data.data("stores.toml"), type=_Stores)
+
+
+def notes_on(paths: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each place of files that were left out and may hold results.
+
+    Args:
+        paths: files that were taken for no results.
+    """
+    known, found = _stores(), set[str]()
+    folders = set[str]()
+    for path in paths:
+        found |= {store.note for store in known.stores if re.fullmatch(store.path, path) is not None}
+        kept = _CACHE.fullmatch(path)
+        if kept is not None and kept["name"] not in known.caches and "__pycache__" not in path:
+            folders.add(encodable(kept["folder"]))
+    yield from sorted(found)
+    for folder in sorted(folders)[:_FOLDERS_NAMED]:
+        yield f"{folder} was taken for a cache or settings of a tool, and not looked at"
+    if len(folders) > _FOLDERS_NAMED:
+        yield f"{len(folders) - _FOLDERS_NAMED} more such folders were not looked at"
 
 
 class Outside(msgspec.Struct, kw_only=True):
@@ -123,6 +158,7 @@ class Outside(msgspec.Struct, kw_only=True):
     copies: Path | None = None
     files: dict[str, Output] = msgspec.field(default_factory=dict)
     left_out: list[str] = msgspec.field(default_factory=list)
+    _noise: list[str] = msgspec.field(default_factory=list)
     _before: dict[str, Mapping[str, workspace.FileState]] = msgspec.field(default_factory=dict)
     _copied: int = 0
 
@@ -156,6 +192,7 @@ class Outside(msgspec.Struct, kw_only=True):
             above = _above(changes)
             files = [path for path, change in changes.items() if change != "deleted" and path not in above]
             paths = [path for path in files if self._counts(path)]
+            self._noise += {*files}.difference(paths)
             self._read(container, paths, changes)
         except EngineError as error:
             self.left_out.append(f"the container's own files were not looked at: {error.message}")
@@ -172,6 +209,7 @@ class Outside(msgspec.Struct, kw_only=True):
         for target, before in self._before.items():
             self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
         self._in_memory(memory)
+        self.left_out += notes_on(self._noise)
         for path in self.wanted:
             if not any(_below(found, path) for found in self.files):
                 self.left_out.append(f"{NOTHING_LEFT}{path}")
@@ -196,7 +234,9 @@ class Outside(msgspec.Struct, kw_only=True):
         found, _ = workspace.changes(mount.source, before, after)
         for each in found:
             path = f"{mount.target.rstrip('/')}/{each.path}" if each.path else mount.target
-            if self._wanted(path) or not is_noise(f"/{each.path}"):
+            if not self._wanted(path) and is_noise(f"/{each.path}"):
+                self._noise.append(path)
+            else:
                 self.files[path] = msgspec.structs.replace(each, path=path)
                 if each.sha256 is None:
                     self._name([path], _CLOSED)
@@ -209,13 +249,14 @@ class Outside(msgspec.Struct, kw_only=True):
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 path, size, digest = encodable(str(each["path"])), int(each["size"]), each["sha256"]
                 if not path.startswith("/") or not self._counts(path):
-                    if (kept := _RESULTS_OF_PREFECT.fullmatch(path)) is not None:
-                        self.left_out.append(f"{kept[1]}: results that Prefect keeps under drawn names, not looked at")
+                    self._noise.append(path)
                     continue
                 sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)
                 if sha256 is None:
                     self.left_out.append(f"{path} lay in memory and was too large to be compared")
+        caches = listing.get("caches")
+        self._noise += [each for each in caches if isinstance(each, str)] if isinstance(caches, list) else []
         more = listing.get("left_out")
         if isinstance(more, int) and more > 0:
             self.left_out.append(f"{more} more files were in memory and were not looked at")

@@ -7,15 +7,16 @@ the sources asks a clock, and all that they import is known to measure nothing, 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
 
-from envbuild.core import package_data
+from envbuild.verification.measuring_names import table as known_names
+from envbuild.verification.unmeasured import unmeasured_words
 
 _NEEDED = frozenset(("time",))
 """Modules of the standard library whose functions measure but for some."""
@@ -28,20 +29,8 @@ _CONSTRUCTED = "UUID"
 _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", "uuid7"))
 
 
-class _Asks(msgspec.Struct, frozen=True):
-    modules: frozenset[str]
-    names: frozenset[str]
-    called: frozenset[str] = frozenset()
-    dates: frozenset[str] = frozenset()
-
-
-class _Table(msgspec.Struct, frozen=True):
-    libraries: frozenset[str]
-    running: frozenset[str]
-    runs: frozenset[str]
-    builtins: frozenset[str]
-    paths: tuple[str, ...]
-    asks: dict[str, _Asks]
+_HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
+"""In a text: the digits, or how a number is to be written with them."""
 
 
 class Measuring(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +41,9 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         names: it may draw names, as ``uuid4`` does.
         makes_names: it makes UUIDs of numbers of its own.
         uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
+        makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
+            of them.
+        unmeasured: words before values that no clock, and no measure of memory, gave.
     """
 
     time: bool = True
@@ -59,11 +51,8 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     names: bool = True
     makes_names: bool = False
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
-
-
-@cache
-def _table() -> _Table:
-    return msgspec.toml.decode(package_data.data("measuring.toml"), type=_Table)
+    makes_hex: bool | None = None
+    unmeasured: frozenset[str] = frozenset()
 
 
 def measuring(sources: Mapping[str, str]) -> Measuring:
@@ -75,11 +64,13 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
     asked = set[str]()
     makes_names, names = False, set[str]()
     own = {part for path in sources for part in _modules_of(path)}
+    trees: list[ast.Module] = []
     for source in sources.values():
         try:
             tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return Measuring()
+        trees.append(tree)
         asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
@@ -91,7 +82,20 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         names=not known or "names" in asked,
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
+        makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
+        unmeasured=unmeasured_words(trees, own, known_names()),
     )
+
+
+def _makes_hex(node: ast.AST) -> bool:
+    """Whether a part of a source makes hexadecimal digits, or a UUID of numbers."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in ("hex", "hexdigest", "hexlify", "b2a_hex", "b16encode", _CONSTRUCTED)
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("hexdigits", "hexdigest", _CONSTRUCTED)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _HEX.search(node.value) is not None
+    return isinstance(node, ast.Name) and node.id in ("hex", _CONSTRUCTED)
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:
@@ -111,7 +115,7 @@ def _modules_of(path: str) -> Iterator[str]:
 
 def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
     """Yield what a part of a source can measure: kinds of the table, and ``all`` if it shows nothing."""
-    table = _table()
+    table = known_names()
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield from _of_import(alias.name, own)
@@ -138,7 +142,7 @@ def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
 
 def _of_import(name: str, own: set[str]) -> Iterator[str]:
     """Yield what is measured by a module that is imported."""
-    table, first = _table(), name.partition(".")[0]
+    table, first = known_names(), name.partition(".")[0]
     if first in own:
         return
     if name in table.running or first in table.running:
@@ -151,7 +155,7 @@ def _of_import(name: str, own: set[str]) -> Iterator[str]:
 
 
 def _of_name(name: str) -> Iterator[str]:
-    table = _table()
+    table = known_names()
     if name in table.runs or name == "all":
         yield "all"
     yield from (kind for kind, asks in table.asks.items() if name in asks.names)

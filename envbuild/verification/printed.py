@@ -227,6 +227,16 @@ def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
 
 
+def other_names(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> TextDifference | None:
+    """Return the first line of two streams that is equal but for names that look drawn; as ``guessed`` otherwise."""
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return None
+        if mine.masked.names != theirs.masked.names:
+            return TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+    return None
+
+
 def _with_names(row: Row, known: Collection[str]) -> Row:
     """Return a row whose masked text ends in the names in it that are data."""
     names = [name for name in row.masked.names if shortened(name) in known] if known else []

@@ -34,6 +34,8 @@ _DATED = "⟨date⟩"
 _DIGIT = re.compile(rb"\d")
 _DIGITS = 6
 """Of the shortest time in a name, a time of day: ``05h16m03``."""
+PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+"""How files of gzip, zip, bzip2, xz and Zstandard begin; in most others names can be read as they are."""
 _MOST, _READ = 10_000, 64 << 20
 """Files of a run, and names in one of them, that are looked at; bytes of all that are read."""
 _Names = tuple[list[Sequence[str]], bool]
@@ -81,7 +83,14 @@ def dated_names_in(record: Record, data: Callable[[str | Output], bytes | None])
         text = data(what) if size <= left else None
         if text is not None:
             left -= len(text)
-            found[place] = tuple(_mentioned(text, pattern, names)[:_MOST])
+            texts = [text]
+            if text.startswith(PACKED):
+                from envbuild.verification.content import all_texts
+
+                unpacked = [*all_texts(text)]
+                left -= sum(map(len, unpacked))
+                texts += unpacked
+            found[place] = tuple(name for each in texts for name in _mentioned(each, pattern, names))[:_MOST]
     return found
 
 

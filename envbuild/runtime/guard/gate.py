@@ -185,7 +185,8 @@ def marker(identity: str, root: str = "/") -> str:
 def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -> dict[str, str] | None:
     """Return what is asked of a process without a marker that one with the wanted marker started, directly or not.
 
-    A program may give its children an environment of their own; what they lack of the lock's is in their records.
+    A program may give its children an environment of their own; what they lack of the lock's is in their records. One
+    whose marker asks for no checks is asked for the same.
 
     Args:
         wanted: the marker of this container.
@@ -195,7 +196,7 @@ def passed_above(wanted: str, environment: Mapping[str, str], root: str = "/") -
     Returns:
         What the run asks of its processes (``ASKED``); None if no process above has the marker.
     """
-    if MARKER in environment:
+    if environment.get(MARKER, OFF) != OFF:
         return None
     entry, process = f"{MARKER}={wanted}".encode(), "self"
     for _ in range(ANCESTORS):

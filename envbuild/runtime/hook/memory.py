@@ -1,7 +1,7 @@
 """Files that a program leaves in memory file systems: they go with the container, so the processes in it have to look.
 
 Each process writes ``/run/envbuild/memory.json`` when it ends; the last one's word counts, since it sees what is there
-at the end. Folders of caches are left out; all else that is reported is judged on the host.
+at the end. Of folders of caches the names of what is in them are reported; all else is judged on the host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ NAME = "memory.json"
 COUNT = 1000
 SIZE = 256 << 20
 """Bytes that are digested, all files together."""
-_SKIPPED = frozenset((".cache", "__pycache__"))
+_CACHE = ".cache"
+_SKIPPED = frozenset((_CACHE, "__pycache__"))
+CACHES = 200
+"""Names in folders of caches that are reported."""
 _SHARED = "/dev/shm"  # noqa: S108 - where Linux has shared memory
 _ENGINES = ("/proc/", "/sys/", "/run/", "/var/run/", "/dev/")
 """What engines mount for themselves."""
@@ -30,7 +33,7 @@ def keep(folder: str, mounts: str = "/proc/self/mounts") -> None:
     """Write what is in memory now; nothing if there is nothing, and nothing was reported before."""
     found = look(places(mounts))
     path = os.path.join(folder, NAME)
-    if found["files"] or os.path.exists(path):
+    if found["files"] or "caches" in found or os.path.exists(path):
         from ..fastjson import dumps
 
         gate.write_atomic(path, dumps(found) + "\n")
@@ -48,10 +51,14 @@ def places(mounts: str = "/proc/self/mounts") -> list[str]:
 
 
 def look(folders: list[str]) -> dict[str, Any]:
-    """Return path, size in bytes and SHA-256 (None beyond ``SIZE``) of the files, and how many more there are."""
+    """Return path, size in bytes and SHA-256 (None beyond ``SIZE``) of the files, and how many more there are.
+
+    ``caches``: what is in folders of caches, if there is anything; nothing in it was read.
+    """
     files: list[dict[str, Any]] = []
+    caches: list[str] = []
     left, more = SIZE, 0
-    for path, size in _walk(folders):
+    for path, size in _walk(folders, caches):
         if len(files) == COUNT:
             more += 1
             continue
@@ -66,10 +73,13 @@ def look(folders: list[str]) -> dict[str, Any]:
             except OSError:
                 pass
         files.append({"path": path, "size": size, "sha256": digest})
-    return {"files": files, "left_out": more}
+    found: dict[str, Any] = {"files": files, "left_out": more}
+    if caches:
+        found["caches"] = sorted(caches)[:CACHES]
+    return found
 
 
-def _walk(folders: list[str]) -> Iterator[tuple[str, int]]:
+def _walk(folders: list[str], caches: list[str]) -> Iterator[tuple[str, int]]:
     left = list(folders)
     while left:
         try:
@@ -80,9 +90,19 @@ def _walk(folders: list[str]) -> Iterator[tuple[str, int]]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _SKIPPED:
                     left.append(entry.path)
+                elif entry.name == _CACHE:
+                    caches += _names(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 try:
                     size = entry.stat(follow_symlinks=False).st_size
                 except OSError:  # another process has removed it
                     continue
                 yield entry.path, size
+
+
+def _names(folder: str) -> list[str]:
+    """Return the paths of what is in a folder; nothing if it is gone or closed."""
+    try:
+        return [os.path.join(folder, name) for name in os.listdir(folder)]
+    except OSError:
+        return []

@@ -28,8 +28,10 @@ def start() -> None:
     above: dict[str, str] | None = {}
     if os.environ.get(gate.MARKER) != marker:
         above = gate.passed_above(marker, os.environ)
-        if above is None and not gate.pass_or_refuse("startup"):
+        if (above is None or gate.MARKER in os.environ) and not gate.pass_or_refuse("startup"):
             os._exit(gate.REFUSED)
+        if above is not None:  # its children are asked for the same, which their environment lacks
+            os.environ.pop(gate.MARKER, None)
     asked = above or {}
     os.environ.update(asked)
     try:

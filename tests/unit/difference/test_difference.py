@@ -814,3 +814,12 @@ def test_a_helper_of_multiprocessing_in_one_run_only_is_nothing(path: str, known
     assert found == ([] if known else [f"process {path}: 1 → {NOWHERE}"])
     other = record(processes=(process(), process(path=path, seed=7)))
     assert any("seed" in each for each in sentences(record(processes=(process(), process(path=path))), other))
+
+
+def test_names_that_were_masked_are_quoted_in_equal_runs() -> None:
+    """Whether a run draws them, ``diff`` cannot know; where runs differ anyway nothing is quoted."""
+    line = PrintedLine(number=2, before="best 7e9d2b5a", after="best e3a5f1d3")
+    phrase = "names in standard output, line 2 (best 7e9d2b5a → best e3a5f1d3; envbuild verify shows if runs draw them)"
+    same = record()
+    assert phrase in compare(same, msgspec.structs.replace(same, id=B), Context(named={"stdout": line})).unknown
+    assert phrase not in compare(same, other_results(), Context(named={"stdout": line})).unknown

@@ -21,6 +21,8 @@ from envbuild.operations.doubtful import (
 from envbuild.operations.undrawn_names import (
     glued_names,
     has_no_other_uuids,
+    may_be_made,
+    moment_of_uuid,
     phrases,
     phrases_of_pages,
     uuids_not_drawn,
@@ -106,6 +108,40 @@ def test_uuids_are_quoted_without_a_run_where_nothing_draws_them(able: Measuring
     assert has_no_other_uuids(able) is quoted
 
 
+@pytest.mark.parametrize(
+    ("able", "several", "again", "made"),
+    [
+        (Measuring(), False, True, True),
+        (Measuring(), True, True, False),
+        (Measuring(), False, False, False),
+        (Measuring(makes_hex=False), False, True, False),  # next to a framework
+        (Measuring(makes_hex=True), False, True, True),
+        (Measuring(makes_hex=True, uuids="drawn"), True, False, True),
+        (Measuring(makes_hex=False, uuids="drawn"), True, True, False),
+        (Measuring(makes_hex=False, uuids="drawn"), False, True, True),
+        (Measuring(makes_hex=False, uuids="none"), True, False, True),
+        (Measuring(makes_hex=True, uuids="clock"), False, True, True),
+    ],
+)
+def test_uuids_are_looked_at_where_a_generator_may_have_made_them(
+    able: Measuring, *, several: bool, again: bool, made: bool
+) -> None:
+    """Whoever makes one needs hexadecimal digits; a run shows what is drawn where nothing is known of the sources."""
+    assert may_be_made(able, several=several, again=again) is made
+
+
+def test_the_time_in_a_uuid() -> None:
+    """Versions 1, 6 and 7 have one (the examples of RFC 9562); that of no run is no name."""
+    moment = 1645557742.0
+    for name in (
+        "c232ab00-9414-11ec-b3c8-9f6bdeced846",
+        "1ec9414c-232a-6b00-b3c8-9f6bdeced846",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+    ):
+        assert moment_of_uuid(name) == moment
+    assert moment_of_uuid("919108f7-52d1-4320-9bac-f847db4148a8") is None
+
+
 def test_names_of_pages_under_one_masked_name_are_all_looked_at() -> None:
     """Two pages whose own names were drawn have one name without these."""
     paths = [f"{each}/plot.html" for each in ("3fa9c1d2", "9f86d081")]
@@ -143,16 +179,28 @@ def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
 
 @pytest.mark.parametrize(
     ("pairs", "quoted"),
-    [(("other",), False), (("same", "other"), False), (("same", "same"), True), (("failed",), True)],
+    [
+        (("other", "same", "same"), False),
+        (("same", "other", "same", "same"), False),
+        (("same", "same"), True),
+        (("failed",), True),
+        (("other", "other"), True),  # the number of a port seeds it
+        (("other", "same", "other"), True),
+        (("other", "failed"), True),
+    ],
 )
 def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
     pairs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, quoted: bool
 ) -> None:
     """A ranking of two lines is the same in every second pair of runs; it is quoted unless it is shown to be luck."""
     left_over = [*pairs]
+    in_turn = False
 
     def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+        nonlocal in_turn
         pair = left_over.pop(0)
+        assert "order" in fixed or not in_turn
+        in_turn = "order" in fixed
         left.runs.extend(runs(ORDERS.get(pair, "")))
         return pair != "failed"
 
@@ -201,16 +249,26 @@ def test_lines_of_several_processes_that_have_moved_are_left_out(
     assert ["stdout" in each for each in left.streams] == [not dropped] * len(streams)
 
 
-@pytest.mark.parametrize(("pair", "by_luck"), [("ab", {"stdout"}), ("aa", frozenset()), ("", frozenset())])
+@pytest.mark.parametrize(
+    ("pair", "in_turn", "by_luck"),
+    [
+        ("ab", "aa", {"stdout"}),
+        ("ab", "ab", frozenset()),
+        ("ab", "", frozenset()),
+        ("aa", "aa", frozenset()),
+        ("", "", frozenset()),
+    ],
+)
 def test_several_orders_are_luck_if_nothing_else_can_seed_a_generator(
-    pair: str, by_luck: frozenset[str], monkeypatch: pytest.MonkeyPatch
+    pair: str, in_turn: str, by_luck: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ranking that the time, or an address, seeds has several orders with the entropy alone fixed."""
 
     def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
         assert {"clock", "addresses", "entropy"} <= {*fixed}
-        left.runs.extend(runs(pair))
-        return bool(pair)
+        made = in_turn if "order" in fixed else pair
+        left.runs.extend(runs(made))
+        return bool(made)
 
     monkeypatch.setattr("envbuild.operations.doubtful._look", look)
     assert _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
@@ -221,23 +279,30 @@ ORDERS = {"same": "aa", "other": "ab"}
 
 
 @pytest.mark.parametrize(
-    ("fixed", "plain", "expected"),
+    ("fixed", "plain", "in_turn", "expected"),
     [
-        (("same", "same"), ("other",), "result"),
-        (("same", "same"), ("same", "other"), "result"),  # the first pair had one order by chance
-        (("same", "same"), ("same", "same"), "unknown"),
-        (("other",), (), "luck"),
-        (("same", "other"), (), "luck"),
-        (("same", "failed"), (), "unknown"),
-        (("same", "same"), ("failed",), "unknown"),
-        (("failed",), (), "unknown"),
+        (("same", "same"), ("other",), ("other",), "result"),
+        (("same", "same"), ("same", "other"), ("other",), "result"),  # the first pair had one order by chance
+        (("same", "same"), ("other",), ("same", "other"), "result"),
+        (("same", "same"), ("other",), ("same", "same"), "unknown"),  # tasks raced, in one order by chance
+        (("same", "same"), ("other",), ("failed",), "unknown"),
+        (("same", "same"), ("same", "same"), (), "unknown"),
+        (("other",), (), (), "luck"),
+        (("same", "other"), (), (), "luck"),
+        (("same", "failed"), (), (), "unknown"),
+        (("same", "same"), ("failed",), (), "unknown"),
+        (("failed",), (), (), "unknown"),
     ],
 )
 def test_an_order_that_no_experiment_decided_is_quoted(
-    fixed: tuple[str, ...], plain: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+    fixed: tuple[str, ...],
+    plain: tuple[str, ...],
+    in_turn: tuple[str, ...],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is luck if lines come in several orders though the entropy is fixed, and a result if that alone decides."""
-    pairs = {("entropy",): [*fixed], (): [*plain]}
+    pairs = {("entropy",): [*fixed], (): [*plain], ("addresses", "clock", "figures", "order"): [*in_turn]}
 
     def look(laboratory: object, left: Any, purpose: str, what: tuple[str, ...], number: int) -> bool:
         pair = pairs[what].pop(0)

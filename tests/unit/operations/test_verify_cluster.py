@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from envbuild.operations.follow_job import Ended
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import Verification, VerifyOptions
 from envbuild.operations.verify_cluster import verify_on_slurm
-from envbuild.operations.verify_part import RankResult
+from envbuild.operations.verify_part import RankResult, stream_files
 from envbuild.record import history
-from envbuild.record.model import Output
+from envbuild.record.model import Output, Script
 from envbuild.verification.printed import Printed
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
@@ -138,6 +139,29 @@ def test_equal_runs_are_proved_with_their_nodes(rig: Rig) -> None:
     assert found.attestation is not None
     assert not (rig.project / ".envbuild/verify").exists()
     assert "the same bits on 2 nodes" in [line[-1] for line in render.proved(found)]
+
+
+def test_names_that_nothing_drew_are_quoted_rank_by_rank(rig: Rig) -> None:
+    """As in runs on this machine without experiments; a single rank has no number."""
+    names = ["7c9e6679-7425-40de-944b-e07fc1f90ae7", "1f3870be-274f-4c49-b3e3-1a0c6728957f"]
+    source = (rig.project / "train.py").read_bytes()
+    script = Script(path="train.py", sha256=hashlib.sha256(source).hexdigest())
+
+    def leave(world: int) -> Callable[[Path], None]:
+        def each(folder: Path) -> None:
+            for number, name in enumerate(names):
+                for rank in range(world):
+                    rig.task(folder, number, rank, world=world, script=script, modules=())
+                    stdout, _ = stream_files(folder / str(number), rank)
+                    stdout.write_text(f"weights {name}\n")
+
+        return each
+
+    why = f"names in standard output: {names[0]}: nothing shows that a run draws them, a generator may have made them"
+    rig.leave = leave(1)
+    assert rig.verify(2).verdict.undecided == (why,)
+    rig.leave = leave(2)
+    assert rig.verify(2, Job(tasks=2)).verdict.undecided == (f"rank 0: {why}", f"rank 1: {why}")
 
 
 def test_bits_that_depend_on_the_node_name_the_level(rig: Rig) -> None:

@@ -165,6 +165,40 @@ def test_results_of_prefect_under_drawn_names_are_said_not_to_be_looked_at(tmp_p
     assert left_out == (f"{folder}: results that Prefect keeps under drawn names, not looked at",)
 
 
+@pytest.mark.parametrize(
+    ("paths", "notes"),
+    [
+        (["/tmp/home/.cache/matplotlib/fontlist.json", "/tmp/home/.config/pip", "/tmp/home/.keras/keras.json"], []),
+        (
+            ["/tmp/home/.prefect/prefect.db-wal", "/tmp/home/.prefect/prefect.db"],
+            ["what Prefect's server notes of flows"],
+        ),
+        (["/tmp/home/.cache/mymodel/w.bin", "/tmp/home/.cache/mymodel/a/b"], ["/tmp/home/.cache/mymodel was taken"]),
+        (["/opt/.local/share/mine"], ["/opt/.local/share/mine was taken"]),
+        (["/tmp/a.lock", "/opt/.cache/x/__pycache__/a.bin"], []),
+        ([f"/tmp/home/.config/{name}" for name in "abcdefg"], [*[f".config/{name}" for name in "abcde"], "2 more"]),
+    ],
+)
+def test_what_is_left_out_and_may_hold_results_is_named(paths: list[str], notes: list[str]) -> None:
+    """A store, and a cache of no known tool; what is known to be none is left out without a word."""
+    found = [*outside.notes_on(paths)]
+    assert len(found) == len(notes)
+    assert all(note in sentence for note, sentence in zip(notes, found, strict=True))
+
+
+def test_caches_in_memory_are_named(tmp_path: Path) -> None:
+    """The hook reports what is in folders of caches, as nothing else of them is read."""
+    (tmp_path / "home/.cache/mymodel").mkdir(parents=True)
+    (tmp_path / "home/.cache/mymodel/w.bin").write_text("w")
+    told = memory.look([str(tmp_path)])
+    assert told == {"files": [], "left_out": 0, "caches": [f"{tmp_path}/home/.cache/mymodel"]}
+    listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(told)
+    assert listed == ()
+    assert left_out == (
+        f"{tmp_path}/home/.cache/mymodel was taken for a cache or settings of a tool, and not looked at",
+    )
+
+
 def test_wanted_outputs_count_and_are_kept(tmp_path: Path) -> None:
     """A path that is named counts though it looks like a cache, and is copied."""
     own = Files({"/tmp/home": None, "/tmp/torchinductor_x": None, "/tmp/torchinductor_x/k.bin": b"kernel"})
@@ -295,10 +329,11 @@ def test_the_hook_finds_files_in_memory(tmp_path: Path) -> None:
     memory.keep(str(tmp_path), str(mounts))
     path = str(home / "deep/w.bin")
     told = json.loads((tmp_path / "memory.json").read_text())
-    assert told == {"files": [{"path": path, "size": 7, "sha256": sha(b"weights")}], "left_out": 0}
+    caches = [f"{home}/.cache/x"]
+    assert told == {"files": [{"path": path, "size": 7, "sha256": sha(b"weights")}], "left_out": 0, "caches": caches}
     (home / "deep/w.bin").unlink()
     memory.keep(str(tmp_path), str(mounts))
-    assert json.loads((tmp_path / "memory.json").read_text()) == {"files": [], "left_out": 0}
+    assert json.loads((tmp_path / "memory.json").read_text()) == {"files": [], "left_out": 0, "caches": caches}
 
 
 def test_an_overlays_own_layer_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

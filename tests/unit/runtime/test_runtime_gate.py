@@ -51,11 +51,12 @@ def test_marker(tmp_path: Path) -> None:
             False,
         ),
         ({"self": (7, ""), "7": (1, "ENVBUILD_GUARD=M\0")}, {"ENVBUILD_GUARD": "another"}, False),
+        ({"self": (7, ""), "7": (1, "ENVBUILD_GUARD=M\0")}, {"ENVBUILD_GUARD": "off"}, True),
         ({"self": (0, ""), "1": (0, "ENVBUILD_GUARD=M\0")}, {}, False),
         ({"self": (7, ""), "7": (7, "")}, {}, False),
         ({}, {}, False),
     ],
-    ids=["parent", "first", "others", "own", "from outside", "circle", "no proc"],
+    ids=["parent", "first", "others", "own", "off", "from outside", "circle", "no proc"],
 )
 def test_a_process_without_marker_is_a_child_of_one_that_has_it(
     processes: dict[str, tuple[int, str]], environment: dict[str, str], passed: bool, tmp_path: Path
@@ -82,7 +83,8 @@ def test_what_a_run_asks_of_its_processes_reaches_those_with_an_environment_of_t
         (folder / "stat").write_text("9 (a) S 7 1 1\n")
         (folder / "environ").write_bytes(b"ENVBUILD_VARY=1:listings=x\0ENVBUILD_GUARD=M\0ENVBUILD_SHIFT=1\0A=\xff\0")
         (folder / "root").symlink_to(tmp_path)
-    assert gate.passed_above("M", {}, str(tmp_path)) == {"ENVBUILD_VARY": "1:listings=x"}
+    for own in ({}, {"ENVBUILD_GUARD": "off"}):
+        assert gate.passed_above("M", own, str(tmp_path)) == {"ENVBUILD_VARY": "1:listings=x"}
 
 
 def test_marker_without_proc(tmp_path: Path) -> None:

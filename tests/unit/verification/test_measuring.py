@@ -105,3 +105,24 @@ def test_how_uuids_are_drawn(source: str, uuids: str) -> None:
 def test_memory(source: str, *, memory: bool) -> None:
     """Amounts of memory are computed where nothing looks at any."""
     assert measuring({"main.py": source}).memory is memory
+
+
+@pytest.mark.parametrize(
+    ("source", "makes"),
+    [
+        ("import torch, uuid\nprint(uuid.uuid4(), uuid.uuid4().hex)", False),
+        ("print(f'{x:d} {y:.3f}', 'max', 'index')", False),
+        ("print(x.hex())", True),
+        ("print(hex(7))", True),
+        ("print(f'{x:032x}')", True),
+        ("print('%032x' % x)", True),
+        ("print('{:x}'.format(x))", True),
+        ("import hashlib\nprint(hashlib.md5(x).hexdigest())", True),
+        ("print(''.join(rng.choice('0123456789abcdef') for _ in range(32)))", True),
+        ("import uuid as u\nprint(u.UUID(int=3))", True),
+        ("print(", None),
+    ],
+)
+def test_what_makes_hexadecimal_digits(source: str, makes: bool | None) -> None:
+    """A text in the form of a UUID that nothing drew is made of them."""
+    assert measuring({"main.py": source}).makes_hex is makes

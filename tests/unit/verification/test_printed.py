@@ -19,7 +19,7 @@ from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.mask_rules import TABLE
 from envbuild.verification.masks import Masks
-from envbuild.verification.printed import BoundedDigest, PrintedDigest, first_difference, guessed, rows
+from envbuild.verification.printed import BoundedDigest, PrintedDigest, first_difference, guessed, other_names, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -1209,3 +1209,18 @@ def test_lines_of_catboost_leave_no_guess() -> None:
 def test_rates_of_gensim(line: str, masked: str) -> None:
     """It notes them in its models; how fast somebody speaks is a result."""
     assert MASKS.mask(line).text == masked
+
+
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        (b"epoch 1\nbest e3a5f1d3-4e2b-4b7c-a9f6-6e1d3b8c5a09\n", 2),
+        (b"epoch 1\nbest 7e9d2b5a-1c8f-4a3e-b6d4-2f0a9c7e1b83\n", 0),
+        (b"epoch 2\nbest e3a5f1d3-4e2b-4b7c-a9f6-6e1d3b8c5a09\n", 0),
+    ],
+)
+def test_the_first_line_with_another_name(after: bytes, line: int) -> None:
+    """Of streams that are equal but for what looks drawn."""
+    before = b"epoch 1\nbest 7e9d2b5a-1c8f-4a3e-b6d4-2f0a9c7e1b83\n"
+    found = other_names("stdout", before, after, (MASKS, MASKS))
+    assert (found.line if found is not None else 0) == line

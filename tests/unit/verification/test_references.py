@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,6 +154,16 @@ def test_times_of_lines_in_the_form_of_a_folder_mention_none(bracket: bytes) -> 
     lines = b"\n".join(bracket + each + b" epoch" for each in heads)
     assert _names_in(lines) == ()
     assert _names_in(lines + b"\n" + bracket + b"20261121-101501 best 20261121-101502") == (heads[2],)
+
+
+def test_what_packed_files_mention() -> None:
+    """A text counts as it is, and as it is packed: which checkpoint a packed list names first."""
+    text = b'{"best": "r/20261121-101502/w.npy"}'
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("best.json", text)
+    for data in (gzip.compress(text), bz2.compress(text), lzma.compress(text), archive.getvalue()):
+        assert set(_names_in(data)) == {b"20261121-101502"}
 
 
 def test_names_at_the_beginning_of_lines_are_mentions() -> None:

@@ -1,0 +1,79 @@
+"""Words before values that no clock gave, though the program asks one for something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.measuring import measuring
+from envbuild.verification.unmeasured import label_before
+
+START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 7\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print(f'tokens_per_second: {a * 1000:.1f}')\nprint(f'took {time.time() - t:.3f} s')",
+        "print('tokens_per_second:', a, 'took', time.time() - t)",
+        "print('tokens_per_second: %.1f, took %.1f' % (a, time.time() - t))",
+        "print('tokens_per_second: {:.1f}, took {:.1f}'.format(a, a))",
+        "import logging\nlogging.info('tokens_per_second=%.1f took=%.1f', a, time.time() - t)",
+        "json.dump({'tokens_per_second': a, 'took': time.time() - t}, open('o.json', 'w'))",
+        "log = {}\nlog['tokens_per_second'] = a\nlog['took'] = time.time() - t\nprint(log)",
+        "json.dump(dict(tokens_per_second=a), open('o.json', 'w'))",
+        "random.seed(time.time())\nprint('tokens_per_second', random.random())",
+        "rng = random.Random(time.time_ns())\nprint('tokens_per_second', rng.random())",
+        "def simulate(x):\n    return x * 3\nprint('tokens_per_second', simulate(a))",
+        "import torch\nprint('tokens_per_second', a)",
+        "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(a)\nlog['took'] = [time.time() - t]",
+    ],
+)
+def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
+    """What a clock gives elsewhere in the program is none of that value."""
+    assert "tokens_per_second" in measuring({"main.py": START + source}).unmeasured
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print(f'tokens_per_second: {1000 / (time.time() - t):.1f}')",
+        "rate = a\nrate /= time.perf_counter()\nprint('tokens_per_second:', rate)",
+        "n = 0\nwhile time.time() < t + 1:\n    n += 1\nprint('tokens_per_second:', n / 1)",
+        "n = 0\nfor _ in range(9):\n    n += 1\n    if time.time() > t + 1:\n        break\n"
+        "print('tokens_per_second:', n)",
+        "class M:\n    n = 0\n    def step(self):\n        self.n += 1\nm = M()\n"
+        "while time.time() < t + 1:\n    m.step()\nprint('tokens_per_second:', m.n)",
+        "def rate():\n    return 5 / (time.time() - t)\nprint('tokens_per_second:', rate())",
+        "def show(x):\n    print('tokens_per_second:', x)\nshow(time.time() - t)",
+        "def show(x):\n    print('tokens_per_second:', x)\nlist(map(show, [time.time() - t]))",
+        "def add(log, x):\n    log.append(x)\nlog = []\nadd(log, time.time())\nprint('tokens_per_second:', log[0])",
+        "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(1 / (time.time() - t))\nprint(log)",
+        "import psutil\nprint('tokens_per_second:', psutil.cpu_percent())",
+        "import torch\nprint('tokens_per_second:', torch.rand(1))",
+        "import threading\nn = 0\nprint('tokens_per_second:', threading.active_count())",
+        "print('tokens_per_second:', a, 'x tokens_per_second:', time.time() - t)",
+        "print('step,tokens_per_second')\nprint(a, time.time() - t)\ntokens_per_second = a",
+        "tokens_per_second = 1 / (time.time() - t)\nprint(f'tokens_per_second: {tokens_per_second}')",
+        "class Timer:\n    def __enter__(self):\n        self.t = time.time()\n        return self\n"
+        "    def __format__(self, x):\n        return str(time.time() - self.t)\n"
+        "with Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
+        "print('tokens_per_second:', 0)",
+        "print('tokens_per_second:', open('/proc/uptime').read())",
+    ],
+)
+def test_what_may_be_of_a_clock_keeps_its_name(source: str) -> None:
+    """A value is followed by the names that it may have had, and a count by the loop in which it was made."""
+    assert "tokens_per_second" not in measuring({"main.py": START + source}).unmeasured
+
+
+def test_memory_that_nothing_measured() -> None:
+    """An amount that the program computes is none of its own memory."""
+    source = START + "import resource\nprint('memory:', a, 'peak:', resource.getrusage(0).ru_maxrss)"
+    found = measuring({"main.py": source}).unmeasured
+    assert "memory" in found
+    assert "peak" not in found
+
+
+def test_the_last_word_names_a_value() -> None:
+    """It is looked for in sources and in what they print alike."""
+    assert [label_before(text) for text in ("loss 0.5 eta 0:", '{"fps": ', "12: ")] == ["eta", "fps", ""]
