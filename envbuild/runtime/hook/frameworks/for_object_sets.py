@@ -71,6 +71,7 @@ def set_up(module: Any, process: Process) -> None:
 
     def in_order(self: Any, *arguments: Any) -> None:
         made(self)
-        self._storage = InOrder(self._wrap_key(each) for each in list(*arguments))
+        given: list[Any] = list(*arguments)
+        self._storage = InOrder(self._wrap_key(each) for each in given)
 
     sets.__init__ = in_order
