@@ -181,7 +181,11 @@ def _aliases(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
 def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what a statement, or a function by its defaults, gives values to; ``None`` where it gives them none."""
     if isinstance(node, ast.Assign):
-        yield from ((target, node.value) for target in node.targets)
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from zip(target.elts, node.value.elts, strict=False)
+            else:
+                yield target, node.value
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For | ast.NamedExpr | ast.comprehension):
         value = node.value if isinstance(node, ast.AnnAssign | ast.NamedExpr) else None
         yield node.target, value or ast.Constant(None)

@@ -136,8 +136,10 @@ class Uses:
 
     def _decides(self, node: ast.AST, seen: set[str]) -> bool:
         """Whether a value, or a number computed of it, ends a loop or becomes a setting of a training."""
-        child, parent = node, self._parents.get(node)
+        child, parent, place = node, self._parents.get(node), None
         while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.Tuple):
+                place = parent.elts.index(child) if child in parent.elts else None
             if isinstance(parent, ast.keyword) and _SETTING.fullmatch(parent.arg or ""):
                 return True
             if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) not in _MATHS:
@@ -151,11 +153,11 @@ class Uses:
             return any(isinstance(each, _LEAVES) for each in parent.body)
         if isinstance(parent, ast.Return):
             return self._returned(parent, seen)
-        return self._decides_by_name(parent, seen)
+        return self._decides_by_name(parent, seen, place)
 
-    def _decides_by_name(self, statement: ast.AST | None, seen: set[str]) -> bool:
-        """Whether the names and attributes that a statement gives a value do so."""
-        for target in _targets(statement):
+    def _decides_by_name(self, statement: ast.AST | None, seen: set[str], place: int | None) -> bool:
+        """Whether the names and attributes that a statement gives a value do so; ``place``: in a tuple of values."""
+        for target in _targets(statement, place):
             name = _name_of(target)
             if _SETTING.fullmatch(name):
                 return True
@@ -201,10 +203,14 @@ def _bound(statement: ast.AST | None, seen: set[str]) -> list[str]:
     return names if len(names) == len(targets) and not seen.intersection(names) else []
 
 
-def _targets(statement: ast.AST | None) -> Iterator[ast.expr]:
-    """Yield what a statement gives its value to."""
+def _targets(statement: ast.AST | None, place: int | None) -> Iterator[ast.expr]:
+    """Yield what a statement gives its value to, or the value at a place of a tuple."""
     if isinstance(statement, ast.Assign):
-        yield from statement.targets
+        for target in statement.targets:
+            if isinstance(target, ast.Tuple) and place is not None:
+                yield from target.elts[place : place + 1]
+            else:
+                yield target
     elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
         yield statement.target
 

@@ -57,6 +57,8 @@ def evidence(**changes: Any) -> Evidence:
         ("def rate():\n    return time.time()\ngroup['lr'] = rate()", "decides"),
         ("class Decay:\n    def __call__(self):\n        return 1 / time.time()", "decides"),
         ("self.start = time.time()\nself.lr = clock() - self.start", "decides"),
+        ("self.a, self.start = 1, time.time()\nself.lr = clock() - self.start", "decides"),
+        ("self.start, self.a = 1, time.time()\nself.lr = clock() - self.start", ""),
         ("history.append(time.time() - start)", ""),
         ("def now():\n    return time.time()\nrow['seconds'] = now()", ""),
         ("start = time.time()\nprint(start)\nrate = start", ""),
