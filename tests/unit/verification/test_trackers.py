@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import Content, compare, leaves, read, read_file
+from envbuild.verification.content.names import common_names, drawn_names
 from envbuild.verification.masks import Masks
 
 _NOW = 1_795_769_130.0
@@ -251,3 +252,21 @@ def test_what_a_program_logs_below_monitoring_counts() -> None:
 def test_other_lines_count_by_their_bytes(line: str) -> None:
     """A log with a line of another form is not opened, nor one whose number or time are none."""
     assert read(_neptune(0) + line.encode() + b"\n", _masks()) is None
+
+
+def test_experiments_in_mlflows_store_of_files() -> None:
+    """The folder of an experiment has a drawn number, which its notes name; any other folder of digits is one."""
+    runs = ["3e8b1d4ef076480ab125607d46270404", "b39c1f59e6eb4229b85d8fbde95460c6"]
+    drawn = ["450789293367769443", "743508352896250613"]
+    paths = [
+        [f"mlruns/{experiment}/meta.yaml", f"mlruns/{experiment}/{run}/metrics/acc", "mlruns/0/meta.yaml"]
+        for experiment, run in zip(drawn, runs, strict=True)
+    ]
+    masks = [Masks(1_795_704_610.0).with_files(drawn_names(each), dict) for each in paths]
+    one, other = common_names([*zip(paths, masks, strict=True)])
+    assert [*one.values()] == [*other.values()] == ["mlruns/⟨name⟩/meta.yaml", "mlruns/⟨name⟩/⟨name⟩/metrics/acc"]
+    texts = [each.mask(f"experiment_id: '{experiment}'").text for each, experiment in zip(masks, drawn, strict=True)]
+    assert texts == ["experiment_id: '⟨name⟩'"] * 2
+    assert not drawn_names(
+        ["data/450789293367769443/x.npy", "mlruns/45078929336776944/meta.yaml", "450789293367769443"]
+    )
