@@ -20,6 +20,9 @@ UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
+FOREST = "forest n_jobs="
+_FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
+"""Models of scikit-learn whose predictions are added up by threads in any order (``_forest._accumulate_prediction``)."""
 _RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
 """What takes a tensor from whichever rank sends first, unless the call names one."""
 ISOLATED = "$ python -I"
@@ -108,8 +111,8 @@ class Call:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
-            come; ``ANY_RANK`` where a rank takes what any other one sends; ``SQL_TIME`` where a text in SQL asks for
-            the time.
+            come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
+            sends; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -290,12 +293,19 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield UNORDERED
     if _is_false(given.get("in_order", node)):
         yield OUT_OF_ORDER
+    if _last(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
+        yield FOREST
     if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
         yield ANY_RANK
     if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
         yield CALLBACK
     if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
         yield WITHOUT_WAITING
+
+
+def _is_many(jobs: ast.expr | None) -> bool:
+    """Whether an argument asks for several threads, or may do so."""
+    return jobs is not None and not (isinstance(jobs, ast.Constant) and jobs.value in (None, 1))
 
 
 def _limits(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:

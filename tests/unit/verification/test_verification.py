@@ -51,6 +51,7 @@ from envbuild.verification.masks import Masks
 from envbuild.verification.printed import Printed
 from envbuild.verification.proofs import PROVEN
 from envbuild.verification.ran import Ran
+from envbuild.verification.source_causes import suspects
 from envbuild.verification.verdict import Channel, Verdict
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
@@ -917,6 +918,24 @@ def test_what_any_rank_sends_comes_in_any_order(call: str, *, named: bool) -> No
     """PyTorch's ``recv`` takes what arrives first, unless it is told from whom."""
     found = rank_causes(evidence(sources={"train.py": f"import torch.distributed as dist\n{call}\n"}))
     assert [cause.what.startswith("torch.distributed.recv() without src takes") for cause in found] == [True] * named
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("RandomForestClassifier(n_jobs=2)", True),
+        ("ensemble.ExtraTreesRegressor(100, n_jobs=args.jobs)", True),
+        ("RandomForestClassifier(n_jobs=1)", False),
+        ("RandomForestClassifier(n_jobs=None)", False),
+        ("RandomForestClassifier(100)", False),
+        ("GridSearchCV(model, grid, n_jobs=2)", False),
+    ],
+)
+def test_a_forest_with_several_threads_adds_in_any_order(call: str, *, named: bool) -> None:
+    """So that the order of tasks is tried first, before all that may be fixed at once."""
+    found = evidence(sources={"train.py": f"from sklearn import ensemble\nmodel = {call}\nprint(model)\n"})
+    assert [cause.what.startswith("a forest with several threads") for cause in rank_causes(found)] == [True] * named
+    assert suspects(found) == ("order",) * named
 
 
 def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
