@@ -22,7 +22,7 @@ OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
 FOREST = "forest n_jobs="
 _FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
-"""Models of scikit-learn whose predictions are added up by threads in any order (``_forest._accumulate_prediction``)."""
+"""Models of scikit-learn whose predictions threads add up in any order (``_forest._accumulate_prediction``)."""
 _RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
 """What takes a tensor from whichever rank sends first, unless the call names one."""
 ISOLATED = "$ python -I"
