@@ -90,6 +90,9 @@ _QUOTED = 3
 _NAMES: dict[str, str] = dict(STREAMS.items())
 _METRICS = "metrics"
 
+_FOLLOWS = frozenset(("duration", "rate", "reading", "ticks"))
+"""What is measured, of the kinds of numbers that follow a clock."""
+
 _ALL = Measuring()
 """What a program can measure of which nothing is known."""
 
@@ -596,12 +599,8 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
         if place not in few and all(place in each for each in values)
     }
     kinds = {place: _kind(each) for place, each in seen.items()}
-    measured = frozenset(place for place, kind in kinds.items() if kind in ("duration", "rate", "reading"))
-    begun = [
-        place
-        for place, kind in kinds.items()
-        if kind == "" and _far(values[0][place], values[1][place]) and not _are_ticks(seen[place])
-    ]
+    measured = frozenset(place for place, kind in kinds.items() if kind in _FOLLOWS)
+    begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
     follow = [
         at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)
     ]
@@ -616,7 +615,11 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
 
 
 def _are_ticks(values: Sequence[tuple[When, str]]) -> bool:
-    """Whether a number is whole ticks of each clock: of a few ticks two runs may well have as many."""
+    """Whether a number is whole ticks of each clock, though not equally many.
+
+    It is measured while something else is waited for, such as a progress bar, which asks the clock as often as it can.
+    Unrelated numbers are all three whole ticks once in a million times.
+    """
     return are_counts([(when, number_of(text.replace(",", ""))) for when, text in values])
 
 
@@ -651,13 +654,17 @@ def _is_plain(text: str) -> bool:
 
 
 def _kind(values: Sequence[tuple[When, str]]) -> str:
-    """Return what numbers are by the clock of each run; empty if nothing, ``text`` for dates and times of day."""
+    """Return what numbers are by the clock of each run; empty if nothing, ``text`` for dates and times of day.
+
+    And ``ticks`` for durations of what waits for something else.
+    """
     if not all(_is_plain(text) for _, text in values):
         return "text"
     numbers = [text.replace(",", "") for _, text in values]
     exact = max(len(text.lower().partition("e")[0].replace(".", "").lstrip("0")) for text in numbers) >= _FULL
     clocks = (when for when, _ in values)
-    return kind_of_numbers([(at, number_of(text, exact=exact)) for at, text in zip(clocks, numbers, strict=True)]) or ""
+    kind = kind_of_numbers([(at, number_of(text, exact=exact)) for at, text in zip(clocks, numbers, strict=True)])
+    return kind or ("ticks" if _are_ticks(values) else "")
 
 
 def _far(one: str, other: str) -> bool:

@@ -82,17 +82,22 @@ def _of_another_torch(lock: Lock) -> Iterator[str]:
     On amd64 a release without a local version is the one for CUDA.
     """
     versions = {package.name: package.version for package in lock.packages}
-    build = versions.get("torch", "").partition("+")[2]
+    public, _, build = versions.get("torch", "").partition("+")
     if build != "cpu" or lock.os.architecture != "amd64":
         return
     for name in ("torchvision", "torchaudio"):
         version, _, label = versions.get(name, "").partition("+")
         if version and label != build:
+            cuda = f"[torch=={public}{_label(label)}, {name}=={version}{_label(label)}]"
             yield (
                 f"torch {versions['torch']} is for CPUs, and {name} {versions[name]} is not: its operators need "
-                f"libraries of CUDA, and importing it may fail; write requirements: [{name}=={version}+cpu], from the "
-                "index that has this torch"
+                f"libraries of CUDA, and importing it may fail; write requirements: {cuda}, both for CUDA, which "
+                f"compute on CPUs too; or {name}=={version}+cpu, if the index of this torch has it"
             )
+
+
+def _label(local: str) -> str:
+    return f"+{local}" if local else ""
 
 
 def _own_data(lock: Lock) -> Iterator[str]:

@@ -20,6 +20,9 @@ UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
+FOREST = "forest n_jobs="
+_FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
+"""Models of scikit-learn whose predictions threads add up in any order (``_forest._accumulate_prediction``)."""
 _RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
 """What takes a tensor from whichever rank sends first, unless the call names one."""
 ISOLATED = "$ python -I"
@@ -94,6 +97,8 @@ _REDUCING = frozenset(
 """Functions of NumPy that leave elements out where others write some elements only."""
 _IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
+_STEPS = 2
+"""A parameter has a function by default, and an attribute gets it of the parameter."""
 _PICK = frozenset(("sorted", "min", "max"))
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
@@ -106,15 +111,15 @@ class Call:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
-            come; ``ANY_RANK`` where a rank takes what any other one sends; ``SQL_TIME`` where a text in SQL asks for
-            the time.
+            come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
+            sends; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
         seconds: the limit of time that it is given, if that is a constant.
-        given: its arguments by name that are constants, such as ``workers=1``.
+        given: its arguments by name that are constants, such as ``workers=1``; of a limit of time its name.
     """
 
     name: str
@@ -157,7 +162,44 @@ def _imported(tree: ast.Module) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
     names = {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
-    return names | _contexts(tree, names)
+    names |= _contexts(tree, names)
+    for _ in range(_STEPS):
+        names |= _aliases(tree, names)
+    return names
+
+
+def _aliases(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+    """Return names and attributes (``.clock``) that are given a function and nothing else: ``clock=time.monotonic``."""
+    given: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        for target, value in _pairs(node):
+            function = _name(value, names) if isinstance(value, ast.Name | ast.Attribute) else ""
+            known = "." in function[1:] and not function.startswith(".")
+            given.setdefault(_target(target), []).append(function if known else "")
+    return {
+        name: found[0] for name, found in given.items() if name and name not in names and {*found} == {found[0]} != {""}
+    }
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a statement, or a function by its defaults, gives values to; ``None`` where it gives them none."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from zip(target.elts, node.value.elts, strict=False)
+            else:
+                yield target, node.value
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For | ast.NamedExpr | ast.comprehension):
+        value = node.value if isinstance(node, ast.AnnAssign | ast.NamedExpr) else None
+        yield node.target, value or ast.Constant(None)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        own = [*node.args.posonlyargs, *node.args.args]
+        defaults: list[ast.expr | None] = [*[None] * (len(own) - len(node.args.defaults)), *node.args.defaults]
+        for each, default in (
+            *zip(own, defaults, strict=True),
+            *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+        ):
+            yield ast.Name(each.arg), default or ast.Constant(None)
 
 
 def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
@@ -199,9 +241,10 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                     f"{word.arg}={word.value.value!r}" for word in node.keywords if isinstance(word.value, ast.Constant)
                 ),
             )
-        for limit in _limits(node):
+        for argument, limit in _limits(node):
             if not uses.is_tried_again(node):
-                yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
+                named = frozenset([argument] if argument else ())
+                yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]), given=named)
         yield from (Call(name=each, line=node.lineno) for each in _by_arguments(node, name))
         if _writes_partly(node, name):
             yield Call(name=PARTLY, line=node.lineno)
@@ -250,6 +293,8 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield UNORDERED
     if _is_false(given.get("in_order", node)):
         yield OUT_OF_ORDER
+    if _last(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
+        yield FOREST
     if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
         yield ANY_RANK
     if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
@@ -258,19 +303,25 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield WITHOUT_WAITING
 
 
-def _limits(node: ast.Call) -> Iterator[ast.expr]:
-    """Yield what a call is given as a limit of time: by its name, or as a number where methods that wait have it."""
+def _is_many(jobs: ast.expr | None) -> bool:
+    """Whether an argument asks for several threads, or may do so."""
+    return jobs is not None and not (isinstance(jobs, ast.Constant) and jobs.value in (None, 1))
+
+
+def _limits(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Yield name and value of what a call is given as a limit of time; no name for a number that methods wait."""
     for word in node.keywords:
         if _LIMITED.match(word.arg or "") and not _is_none(word.value):
-            yield word.value
+            yield word.arg or "", word.value
         elif word.arg == "options" and isinstance(word.value, ast.Dict):  # of SciPy's solvers
             pairs = zip(word.value.keys, word.value.values, strict=True)
-            yield from (value for key, value in pairs if _LIMITED.match(str(getattr(key, "value", ""))))
+            names = [(str(getattr(key, "value", "")), value) for key, value in pairs]
+            yield from ((name, value) for name, value in names if _LIMITED.match(name))
     at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
     if at is None or len(node.args) != at + 1 or _seconds(node.args[at:]) is None:
         return
     if not at or isinstance(getattr(node.args[0], "value", None), bool):  # no key of a dictionary
-        yield node.args[at]
+        yield "", node.args[at]
 
 
 def _is_isolated(node: ast.Call) -> bool:
@@ -471,7 +522,7 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
         return ".".join(["multiprocessing", *reversed(parts)])
     if isinstance(node, ast.Name) and (node.id in names or not parts):
         return ".".join([names.get(node.id) or node.id, *reversed(parts)])
-    return f".{parts[0]}" if parts else ""
+    return (names.get(f".{parts[0]}") or f".{parts[0]}") if parts else ""
 
 
 def _has_port(node: ast.Call) -> bool:

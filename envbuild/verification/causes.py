@@ -22,7 +22,16 @@ from envbuild.record.processes import ProcessRecord, SwitchRecord
 from envbuild.verification.evidence import SUSPECTS, UNWRITTEN, Evidence
 from envbuild.verification.foreign import of_foreign
 from envbuild.verification.lines import TextDifference, difference_of, short
-from envbuild.verification.proofs import ALSO, BESIDE_PROVEN, LISTED, PROVEN, STARTED, of_experiments, of_programs
+from envbuild.verification.proofs import (
+    ALSO,
+    BESIDE_PROVEN,
+    LIMIT,
+    LISTED,
+    PROVEN,
+    STARTED,
+    of_experiments,
+    of_programs,
+)
 from envbuild.verification.source_causes import of_operations, of_sources
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -30,6 +39,8 @@ _ORDER = 22
 """Weight of lines in another order: what puts them there comes before."""
 _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
+_SIGNALLED = 128
+"""Exit codes from here on are those of programs that a signal ended."""
 _UNSEEN = 12
 """Weight of what was not looked into: everything that was found comes before."""
 
@@ -65,7 +76,10 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     causes = [
         each
         for each in causes
-        if each.where not in said and not _is_listing_of(each, listed) and not _is_own_by_another_name(each, written)
+        if each.where not in said
+        and not _is_listing_of(each, listed)
+        and not _is_own_by_another_name(each, written)
+        and not _is_limit_of(each, shown)
     ]
     causes = [*shown, *(_demoted(each, written) for each in causes)]
     if evidence.proven:
@@ -82,6 +96,12 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:
     """Whether a cause says nothing but that lines list a folder, and each of them is named as proven."""
     return cause.what.endswith(f"files {LISTED}") and {*cause.where.split(", ")} <= {*listed}
+
+
+def _is_limit_of(cause: Finding, shown: Sequence[Finding]) -> bool:
+    """Whether a cause is the limit of time of a line of which that is proven."""
+    lines = {each.where.partition(" → ")[0] for each in shown if each.what.startswith(LIMIT)}
+    return cause.what.startswith(LIMIT) and cause.where in lines
 
 
 def _is_disproved(evidence: Evidence, cause: Finding, suspect: str) -> bool:
@@ -176,7 +196,11 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
         for record in (evidence.a, evidence.b)
     ]
     # Workers of PyTorch's DataLoader have one thread in each run, and Dask's another seed of hashes: no causes.
-    sentence = (fewer[0] & fewer[1]) | (_hash_seeds(evidence.a.processes) & _hash_seeds(evidence.b.processes))
+    # A run that a signal ended has no record of its end.
+    ended = any((record.exit_code or 0) >= _SIGNALLED for record in (evidence.a, evidence.b))
+    sentence = (fewer[0] | fewer[1] if ended else fewer[0] & fewer[1]) | (
+        _hash_seeds(evidence.a.processes) & _hash_seeds(evidence.b.processes)
+    )
     gpus = bool(evidence.a.gpus)
     for process in (*evidence.a.processes, *evidence.b.processes):
         for cause in _of_process(process, controlled=evidence.a.options.controls, gpus=gpus):

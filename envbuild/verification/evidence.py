@@ -17,6 +17,8 @@ ON_DEMAND = frozenset(("collection", "threads"))
 """Suspects that are tried only where the sources call for them; threads also where a framework was loaded."""
 UNWRITTEN = "a tensor that nothing was written to"
 """The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
+SHARED_GENERATOR = "threads that draw from one generator"
+"""The name of another one: threads must draw, not only the rest of the program."""
 SHOWN = 3
 """Lines that are named of one cause."""
 

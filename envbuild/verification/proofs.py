@@ -11,7 +11,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.processes import Listing
-from envbuild.verification.calls import calls
+from envbuild.verification.calls import TIMEOUT, calls
 from envbuild.verification.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.foreign import INSIDE
 from envbuild.verification.routes import inside, of_project, route_between
@@ -87,6 +87,8 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 
 ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
 """The suspect of the lines in the table that what was varied makes another one."""
+LIMIT = "a limit of time"
+"""Begins the sentence about one, here as in the table of calls."""
 STARTED = " in a subprocess (shell)"
 """In the sentence about a program that the table of calls knows."""
 
@@ -131,7 +133,14 @@ def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collect
 def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Finding]:
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
     draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
+    limits = _limits(evidence)
+    limited = set[str]()
     for culprit in culprits:
+        if culprit.suspect == "clock" and culprit.place in limits and not of_project(culprit.file):
+            if culprit.place not in limited:  # a package asks the clock at several lines to keep to one limit
+                limited.add(culprit.place)
+                yield _of_limit(evidence, culprit, limits[culprit.place])
+            continue
         own = of_project(culprit.file) or culprit.module == "__main__"
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
@@ -142,6 +151,29 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
             attempt=_attempt(culprit, own=own),
         )
+
+
+def _limits(evidence: Evidence) -> dict[str, str]:
+    """Return the lines, as in ``Culprit``, that give a call a limit of time, with the argument's name."""
+    return {
+        f"{WORKSPACE}/{path}:{call.line}": next(iter(call.given))
+        for path, source in (evidence.sources or {}).items()
+        for call in calls(source)
+        if call.name == TIMEOUT and call.given
+    }
+
+
+def _of_limit(evidence: Evidence, culprit: Culprit, argument: str) -> Finding:
+    """Return the limit of time of a line that makes runs differ: the package asks the clock to keep to it."""
+    package = culprit.module.partition(".")[0]
+    return Finding(
+        area="entropy",
+        weight=PROVEN,
+        what=f"{LIMIT} ({argument}=…) ends what takes longer, and what was done by then varies: the package "
+        f"{package} calls {culprit.call}(); {_proof(evidence.proven, line=True)}",
+        where=route_between(culprit.place, culprit.file, culprit.line, ()),
+        attempt=f"leave {argument}= out, and stop after a number of steps, trials or evaluations",
+    )
 
 
 def _attempt(culprit: Culprit, *, own: bool) -> str:

@@ -14,7 +14,17 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.branches import unreached
 from envbuild.verification.calls import TIMEOUT, Call, calls
-from envbuild.verification.evidence import ON_DEMAND, SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
+from envbuild.verification.evidence import (
+    ON_DEMAND,
+    SHARED_GENERATOR,
+    SHOWN,
+    SUSPECTS,
+    UNWRITTEN,
+    Culprit,
+    Evidence,
+    Operation,
+)
+from envbuild.verification.in_threads import run_by_threads
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.routes import of_package, of_project
 from envbuild.verification.uses import Use
@@ -35,6 +45,8 @@ _ALONE = 62
 """Weight of a limit of time where the order is proven, and one thing alone was begun: nothing else can be in order."""
 _WITHIN = 33
 """Weight of a limit of time that is known and shorter than the runs."""
+_DECIDES = 45
+"""Weight of a time that ends a loop or becomes a setting: more than rounding alone says of threads."""
 _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
 _NOT_IN_ORDER = 15
@@ -92,6 +104,8 @@ def known_places(evidence: Evidence) -> list[str]:
 
 def _likely(call: Call, row: Mapping[str, Any]) -> int:
     weight = _WEIGHTS["numbers"] if call.use == "seed" else int(row.get("weight", _WEIGHTS[row["kind"]]))
+    if call.use == "decides" and row["kind"] == "time":
+        weight = max(weight, _DECIDES)
     return weight - 20 * (call.use == "printed")
 
 
@@ -143,6 +157,8 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         weight -= _NOT_IN_ORDER * ("order" in evidence.refuted and row.get("fixed") == "order" and not shown)
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
+        elif use == "decides" and row["kind"] == "time":
+            weight, why = max(weight, _DECIDES), f"{why}, and decides what the program does"
         else:
             weight = _sharpened(row["kind"], weight, facts)
         weight_alone = weight
@@ -256,9 +272,7 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
         elsewhere = row.device == "gpu" and not evidence.a.gpus
         if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
             continue
-        sources = {
-            path: text for path, text in reached.items() if not row.also or any(part in text for part in row.also)
-        }
+        sources = {path: text for path, text in reached.items() if _has_more(row, text)}
         if where := places(row.calls, sources):
             weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
             if row.name == UNWRITTEN:
@@ -270,6 +284,12 @@ def of_operations(evidence: Evidence) -> Iterator[Finding]:
                 where=where,
                 attempt="; or ".join(row.ways[:2]),
             )
+
+
+def _has_more(row: Operation, source: str) -> bool:
+    """Whether a source has what a row needs besides its calls; of a generator that is shared, what threads run."""
+    text = run_by_threads(source) if row.also and row.name == SHARED_GENERATOR else None
+    return not row.also or any(part in (source if text is None else text) for part in row.also)
 
 
 def _reached(evidence: Evidence) -> dict[str, str]:

@@ -6,10 +6,11 @@ A time that is only printed makes no number another one, and a time that becomes
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
-Use = Literal["", "printed", "seed", "waited", "unused"]
+Use = Literal["", "printed", "seed", "waited", "unused", "decides"]
 
 _SEEDING = frozenset(
     [
@@ -27,6 +28,29 @@ _WAITING = frozenset(("sleep",))
 """Functions, by the last part of their name, that wait as long as their argument says."""
 _THROUGH = frozenset(("round", "int", "float", "str", "abs", "max", "min", "format", "repr", "timedelta", "from_bytes"))
 """Functions that give what they got in another form."""
+_MATHS = _THROUGH | {
+    "exp",
+    "log",
+    "sqrt",
+    "cos",
+    "sin",
+    "pow",
+    "power",
+    "tanh",
+    "floor",
+    "ceil",
+    "clip",
+    "total_seconds",
+}
+"""And those that compute another number of it."""
+_SETTING = re.compile(
+    r"(?:\w+_)?(?:lrs?|learning_?rate|step_?size|decay|momentum|temperature|dropout|noise|batch_?size|clip|beta)(?:_\w+)?",
+    re.IGNORECASE,
+)
+"""Names of what training depends on."""
+_SCHEDULE = re.compile(r"schedul|decay|anneal|warm_?up", re.IGNORECASE)
+"""In names of classes that give such a setting when they are called."""
+_LEAVES = (ast.Break, ast.Return, ast.Raise)
 _SAME = (
     ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Attribute,
     ast.Subscript, ast.Starred, ast.IfExp,
@@ -41,9 +65,12 @@ class Uses:
             child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
         }
         self._loads: dict[str, list[ast.Name]] = {}
+        self._attributes: dict[str, list[ast.Attribute]] = {}
         for node in self._parents:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._loads.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self._attributes.setdefault(node.attr, []).append(node)
 
     def of(self, value: ast.expr) -> Use:
         """Return what becomes of a value: empty for anything that is not one of these alone."""
@@ -53,6 +80,8 @@ class Uses:
             return "printed"
         if self._goes_to(_WAITING, value, set(), texts=False):
             return "waited"
+        if self._decides(value, set()):
+            return "decides"
         return "unused" if self._unused(value) else ""
 
     def is_tried_again(self, call: ast.Call) -> bool:
@@ -105,6 +134,60 @@ class Uses:
         loads = [(load, name) for name in _bound(parent, seen) for load in self._loads_of(name)]
         return bool(loads) and all(self._goes_to(functions, load, seen | {name}, texts=texts) for load, name in loads)
 
+    def _decides(self, node: ast.AST, seen: set[str]) -> bool:
+        """Whether a value, or a number computed of it, ends a loop or becomes a setting of a training."""
+        child, parent, place = node, self._parents.get(node), None
+        while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.Tuple):
+                place = parent.elts.index(child) if child in parent.elts else None
+            if isinstance(parent, ast.keyword) and _SETTING.fullmatch(parent.arg or ""):
+                return True
+            if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) not in _MATHS:
+                return False
+            if isinstance(parent, ast.JoinedStr | ast.Lambda | ast.Dict | ast.List):
+                return False
+            child, parent = parent, self._parents.get(parent)
+        if isinstance(parent, ast.While) and child is parent.test:
+            return not _waits(parent)
+        if isinstance(parent, ast.If) and child is parent.test:
+            return any(isinstance(each, _LEAVES) for each in parent.body)
+        if isinstance(parent, ast.Return):
+            return self._returned(parent, seen)
+        return self._decides_by_name(parent, seen, place)
+
+    def _decides_by_name(self, statement: ast.AST | None, seen: set[str], place: int | None) -> bool:
+        """Whether the names and attributes that a statement gives a value do so; ``place``: in a tuple of values."""
+        for target in _targets(statement, place):
+            name = _name_of(target)
+            if _SETTING.fullmatch(name):
+                return True
+            if not name or name in seen or isinstance(target, ast.Subscript):
+                continue
+            loads = self._loads_of(name) if isinstance(target, ast.Name) else self._attributes.get(name, [])
+            if any(self._decides(load, seen | {name}) for load in loads):
+                return True
+        return False
+
+    def _returned(self, statement: ast.Return, seen: set[str]) -> bool:
+        """Whether a function gives a setting by its name or that of its class, or its callers do with what it gives."""
+        above = self._parents.get(statement)
+        while above is not None and not isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            above = self._parents.get(above)
+        if not isinstance(above, ast.FunctionDef) or above.name in seen:
+            return False
+        owner = self._parents.get(above)
+        if isinstance(owner, ast.ClassDef) and above.name in ("__call__", "step") and _SCHEDULE.search(owner.name):
+            return True
+        if _SETTING.fullmatch(above.name):
+            return True
+        called = [*self._loads_of(above.name), *self._attributes.get(above.name, [])]
+        calls = [self._parents.get(load) for load in called]
+        return any(
+            self._decides(call, seen | {above.name})
+            for load, call in zip(called, calls, strict=True)
+            if isinstance(call, ast.Call) and call.func is load
+        )
+
     def _loads_of(self, name: str) -> list[ast.Name]:
         return self._loads.get(name, [])
 
@@ -118,6 +201,30 @@ def _bound(statement: ast.AST | None, seen: set[str]) -> list[str]:
         targets = [statement.target]
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     return names if len(names) == len(targets) and not seen.intersection(names) else []
+
+
+def _targets(statement: ast.AST | None, place: int | None) -> Iterator[ast.expr]:
+    """Yield what a statement gives its value to, or the value at a place of a tuple."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Tuple) and place is not None:
+                yield from target.elts[place : place + 1]
+            else:
+                yield target
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        yield statement.target
+
+
+def _name_of(target: ast.expr) -> str:
+    """Return the name, the attribute or the key of a target; empty for another one."""
+    if isinstance(target, ast.Subscript):
+        return str(getattr(target.slice, "value", ""))
+    return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+
+
+def _waits(loop: ast.While) -> bool:
+    """Whether a loop does nothing but wait for something, at most for some time."""
+    return any(isinstance(node, ast.Call) and _last(node) in _WAITING for node in ast.walk(loop))
 
 
 def _last(call: ast.Call) -> str:

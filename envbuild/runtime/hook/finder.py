@@ -92,8 +92,12 @@ REPLICAS = {
     "torch.nn.parallel.data_parallel": "for_replicas.set_up_data_parallel",
 }
 """The same for what cuts batches for several replicas: an uneven cut is warned of."""
-MENDED = {"torch.distributed.distributed_c10d": "for_process_groups.set_up"}
-"""The same for what may hang where it is used as its documentation has it."""
+MENDED = {
+    "torch.distributed.distributed_c10d": "for_process_groups.set_up",
+    "tensorflow.python.util.object_identity": "for_object_sets.set_up",
+    "tensorflow.python.keras.utils.object_identity": "for_object_sets.set_up",
+}
+"""The same for what may hang where it is used as its documentation has it, and for sets that follow addresses."""
 PARALLEL = {
     "torch.nn.parallel.distributed": "for_buckets.set_up",
     "tensorflow.python.distribute.collective_all_reduce_strategy": "for_collectives.set_up_mirrored",

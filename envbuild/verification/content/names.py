@@ -36,6 +36,7 @@ def masked_path(path: str, masks: Masks) -> str:
     for pattern in (_DATE, _SHORT, _EPOCH, _OF_EVENTS, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _RUN_OF_SNAPSHOT.sub("⟨name⟩", text)
+    text = _EXPERIMENT_OF_MLFLOW.sub("⟨name⟩", text)
     text = _OF_DAY.sub("⟨time⟩", text)
     text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
@@ -53,6 +54,7 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
         found.update(each[0] for each in _UUID.finditer(path))
         found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
         found.update(each[0] for each in _RUN_OF_SNAPSHOT.finditer(path))
+        found.update(each[0] for each in _EXPERIMENT_OF_MLFLOW.finditer(path))
         found.update(each[1] for each in _RUN_OF_WANDB.finditer(path) if not each[1].isdecimal())
         found.update(each[0] for each in _TRIAL_DATED.finditer(path))
     return frozenset(found)
@@ -69,6 +71,8 @@ CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.v
 """The database of a cache of diskcache, and the names of its files relative to it: drawn, 32 hexadecimal digits."""
 _RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
+_EXPERIMENT_OF_MLFLOW = re.compile(r"(?<![^/])[1-9]\d{17}(?=/(?:meta\.yaml$|[0-9a-f]{32}/))")
+"""The first 18 digits of a drawn number: the folder of an experiment in MLflow's store of files."""
 _FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
 _TRIAL = re.compile(r"(?<=_)[0-9a-f]{5}(?=_\d{5}_\d+_[^/]*⟨date⟩(?:/|$))")
 """What Ray Tune draws for an experiment (``uuid1().hex[:5]``); the number of the trial and its date are behind it."""

@@ -315,6 +315,8 @@ class _Walk:
         self._without_tracker(path, node)
         for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
             out.leave_out(below(path, name), data, "time", packed=True)
+        if key and are_durations(key):
+            self._without_history(path, node)
         if node.kind == "list" and values.is_durations(key, node.parts):
             out.add(path, f"list {len(node.parts)}")
             out.leave_out(path, repr(node.parts), "time")
@@ -342,19 +344,39 @@ class _Walk:
             during = len(packed) > _OF_DAY and out.is_during(moment + _of_day(packed))
             out.leave_out(path, repr(packed), "time", packed=True, moment=True, during=during)
             return
-        if node.kind != "dict":
+        ordered = _ordered(node)
+        if node.kind != "dict" and ordered is None:
             for at, each in enumerate(node.parts):
                 self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
             return
-        pairs = list(_pairs(node.parts))
+        if ordered is not None:
+            for at, each in ordered.others:
+                self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
+        pairs = list(_pairs(node.parts if ordered is None else ordered.items))
         names = tuple(name for name, _ in pairs if isinstance(name, str))
         for name, each in pairs:
             if isinstance(name, str):
                 out.add(path, name)
+                if name == _ETA and _OF_A_RUN.issubset(names) and _is_seconds(each):
+                    out.leave_out(below(path, name), repr(each), "time")
+                    continue
                 self.value(below(path, name), name, each, names, depth + 1)
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+    def _without_history(self, path: str, node: Node) -> None:
+        """Leave out the arrays that an object has under a name of durations, as MMEngine's buffers of a history do."""
+        match node:
+            case Node(kind="object", parts=[*_, Node(kind="state", parts=[Node(kind="dict", parts=parts)])]):
+                pass
+            case _:
+                return
+        for at in range(1, len(parts), 2):
+            array = _durations(parts[at]) if isinstance(parts[at], Node) else None
+            if array is not None:
+                self.out.leave_out(below(path, str(parts[at - 1])), array[0], "time")
+                parts[at] = Node("array", array[1])
 
     def _without_tracker(self, path: str, node: Node) -> None:
         """Number the identities by which cloudpickle knows classes again, which it draws in each process."""
@@ -370,9 +392,45 @@ class _Walk:
             arguments.parts[place] = f"⟨class {self.out.number_of(f'class {identity}')}⟩"
 
 
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """What an ``OrderedDict`` has: names and values one after the other, and all else with its place."""
+
+    items: list[Any]
+    others: list[tuple[int, Any]]
+
+
+def _ordered(node: Node) -> _Ordered | None:
+    """Return what is in an ``OrderedDict`` that was filled; None for other objects, and where a key is no text."""
+    match node:
+        case Node(
+            kind="object", parts=[Node(kind="global", parts=["collections OrderedDict"]) as first, second, *rest]
+        ):
+            pass
+        case _:
+            return None
+    # Attributes of the table itself come behind what is in it: ``_metadata`` of PyTorch's states.
+    states = [(at, each) for at, each in enumerate(rest, 2) if isinstance(each, Node) and each.kind == "state"]
+    last = len(rest) - len(states)
+    items = rest[:last]
+    if [at for at, _ in states] != [*range(last + 2, len(rest) + 2)] or len(items) % 2:
+        return None
+    if not items or not all(isinstance(each, str) for each in items[::2]):
+        return None
+    return _Ordered(items, [(0, first), (1, second), *states])
+
+
 _SKELETON = re.compile(r"(?:[\w.]+\.)?cloudpickle\.cloudpickle (_make_(?:skeleton_class|skeleton_enum|typevar))")
 _TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_make_typevar": (6, 5)}
 """Functions of cloudpickle's that make a class: how many arguments they have, and which is its identity."""
+
+
+_ETA, _OF_A_RUN = "eta", frozenset(("iter", "max_iters", "experiment_name"))
+"""What a training has yet to take, next to what MMEngine notes of it; by itself it may be a learning rate."""
+
+
+def _is_seconds(value: Any) -> bool:
+    return _is_scalar(value) if isinstance(value, Node) else isinstance(value, float)
 
 
 def _is_text(value: Any) -> bool:

@@ -43,6 +43,7 @@ from envbuild.verification.content.lance import may_have_files
 from envbuild.verification.content.lance import read_manifest as read_lance
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.mlflow import metric_of, read_metric
 from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
 from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
@@ -86,6 +87,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_cache(path, data, masks)
     if is_log_of_snakemake(path):
         return _of_jobs(data, masks)
+    if (metric := metric_of(path)) and (content := _of_metric(metric, data, masks)) is not None:
+        return content
     if is_operations(data):
         return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
@@ -152,6 +155,15 @@ def _of_jobs(data: bytes, masks: Masks) -> Content | None:
     out = Canonical(masks=masks)
     try:
         read_log_of_snakemake(out, data)
+    except UnreadableError:
+        return None
+    return out.result()
+
+
+def _of_metric(name: str, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        read_metric(out, name, data)
     except UnreadableError:
         return None
     return out.result()

@@ -122,4 +122,6 @@ def test_torchvision_for_cuda_next_to_torch_for_cpus_is_named(
     lock = msgspec.structs.replace(lock, os=msgspec.structs.replace(lock.os, architecture=architecture))
     found = [note for note in notes(parse_spec("name: x\n"), lock) if "torchvision" in note]
     assert len(found) == noted
-    assert all("torchvision==0.28.0+cpu" in note for note in found)
+    assert all("torchvision==0.28.0+cpu, if the index of this torch has it" in note for note in found)
+    label = torchvision.removeprefix("0.28.0")
+    assert all(f"[torch==2.13.0{label}, torchvision==0.28.0{label}]" in note for note in found), "what is known to be"

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import Content, compare, leaves, read, read_file
+from envbuild.verification.content.mlflow import metric_of
+from envbuild.verification.content.names import common_names, drawn_names
 from envbuild.verification.masks import Masks
 
 _NOW = 1_795_769_130.0
@@ -251,3 +253,57 @@ def test_what_a_program_logs_below_monitoring_counts() -> None:
 def test_other_lines_count_by_their_bytes(line: str) -> None:
     """A log with a line of another form is not opened, nor one whose number or time are none."""
     assert read(_neptune(0) + line.encode() + b"\n", _masks()) is None
+
+
+def test_experiments_in_mlflows_store_of_files() -> None:
+    """The folder of an experiment has a drawn number, which its notes name; any other folder of digits is one."""
+    runs = ["3e8b1d4ef076480ab125607d46270404", "b39c1f59e6eb4229b85d8fbde95460c6"]
+    drawn = ["450789293367769443", "743508352896250613"]
+    paths = [
+        [f"mlruns/{experiment}/meta.yaml", f"mlruns/{experiment}/{run}/metrics/acc", "mlruns/0/meta.yaml"]
+        for experiment, run in zip(drawn, runs, strict=True)
+    ]
+    masks = [Masks(1_795_704_610.0).with_files(drawn_names(each), dict) for each in paths]
+    one, other = common_names([*zip(paths, masks, strict=True)])
+    assert [*one.values()] == [*other.values()] == ["mlruns/⟨name⟩/meta.yaml", "mlruns/⟨name⟩/⟨name⟩/metrics/acc"]
+    texts = [each.mask(f"experiment_id: '{experiment}'").text for each, experiment in zip(masks, drawn, strict=True)]
+    assert texts == ["experiment_id: '⟨name⟩'"] * 2
+    assert not drawn_names(
+        ["data/450789293367769443/x.npy", "mlruns/45078929336776944/meta.yaml", "450789293367769443"]
+    )
+
+
+_RUN = "184497e5d36a4bcdac34e7c02218ef56"
+_BEGAN = 1_795_704_610
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "equal"),
+    [
+        ("mean_fit_time", f"{_BEGAN}333 0.0652 0\n", f"{_BEGAN}777 0.0793 0\n", True),
+        ("epoch_time", f"{_BEGAN}333 1.5 0\n{_BEGAN}444 1.75 1\n", f"{_BEGAN}345 1.25 0\n{_BEGAN}456 2.0 1\n", True),
+        ("loss", f"{_BEGAN}333 0.5 0\n", f"{_BEGAN}777 0.5 0\n", True),
+        ("loss", f"{_BEGAN}333 0.5 0\n", f"{_BEGAN}333 0.25 0\n", False),
+        ("loss", f"{_BEGAN}333 nan 0\n", f"{_BEGAN}333 inf 0\n", False),
+        ("survival_time", f"{_BEGAN}333 0.5 0\n", f"{_BEGAN}333 0.25 0\n", False),
+        ("epoch_time", f"{_BEGAN}333 1.5 0\n", f"{_BEGAN}333 1.5 1\n", False),
+        ("epoch_time", f"{_BEGAN}333 1.5 0\n", f"{_BEGAN}333 1.5 0\n{_BEGAN}444 1.5 1\n", False),
+        ("epoch_time", f"{_BEGAN}333 1.5 0\n", f"{_BEGAN}333 -1.5 0\n", False),
+        ("epoch_time", "1395704610333 1.5 0\n", "1395704610444 1.5 0\n", False),
+        ("fit_time", f"{_BEGAN}333 1.5 0 {_RUN} data 2bf3ace3\n", f"{_BEGAN}333 1.5 0 {_RUN} data 3bf3ace3\n", False),
+        ("epoch_time", f"{_BEGAN}333 1.5 0\nnote 1\n", f"{_BEGAN}333 1.5 0\nnote 2\n", False),
+    ],
+)
+def test_metrics_in_mlflows_store_of_files(tmp_path: Path, name: str, one: str, other: str, *, equal: bool) -> None:
+    """The file's name is the metric's: times are left out by it, and when any value was noted."""
+    found = []
+    for number, text in enumerate((one, other)):
+        file = tmp_path / str(number) / _RUN / "metrics" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        content = read_file(file, Masks(float(_BEGAN)))
+        assert content is not None
+        found.append(content)
+    assert compare(*found).same == equal
+    assert metric_of(Path(f"/x/{_RUN}/metrics/train/loss")) == "train/loss"
+    assert not metric_of(Path("/x/run/metrics/loss"))

@@ -43,7 +43,7 @@ from envbuild.verification.calls import (
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.channels import metrics_of
 from envbuild.verification.content import read
-from envbuild.verification.evidence import Culprit, Evidence, Operation
+from envbuild.verification.evidence import SHARED_GENERATOR, Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import agree_in_names, judge
 from envbuild.verification.lines import TextDifference
@@ -51,6 +51,7 @@ from envbuild.verification.masks import Masks
 from envbuild.verification.printed import Printed
 from envbuild.verification.proofs import PROVEN
 from envbuild.verification.ran import Ran
+from envbuild.verification.source_causes import suspects
 from envbuild.verification.verdict import Channel, Verdict
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
@@ -696,6 +697,7 @@ def test_fewer_threads_in_both_runs_are_no_cause() -> None:
     assert whats(evidence(a=record(**found(1)), b=record(**found(1)))) == []
     what = "the program changed torch.set_num_threads: 2 at the start, {} at the end"
     assert what.format(1) in whats(evidence(a=record(**found(1)), b=record()))
+    assert whats(evidence(a=record(**found(1)), b=record(exit_code=139))) == [], "a signal leaves no record of the end"
     assert what.format(8) in whats(evidence(a=record(**found(8)), b=record(**found(8))))
 
 
@@ -763,6 +765,81 @@ def test_what_ends_by_a_limit_of_time_is_a_possible_cause(source: str, named: li
     assert len(causes) == len(named)
     assert all(cause.what.startswith(name) for cause, name in zip(causes, named, strict=True))
     assert all(cause.weight < 40 or "urandom" in cause.what for cause in causes)
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("from time import monotonic as now\nw *= 0.5 ** now()", 2),
+        ("import time\nnow = time.monotonic\nw *= 0.5 ** now()", 3),
+        ("import time\ndef f(w, clock=time.monotonic):\n    return w * clock()\nf(w)", 3),
+        (
+            "import time\nclass S:\n    def __init__(self, c=time.monotonic):\n        self.c = c\n"
+            "    def __call__(self):\n        return self.c()\nw *= S()()",
+            6,
+        ),
+        ("import time\nnow = time.monotonic\nnow = other\nw *= now()", 0),
+        ("import time\ndef f(now=time.monotonic): return now()\ndef g(now): return now()", 0),
+    ],
+)
+def test_a_function_is_known_by_another_name(source: str, line: int) -> None:
+    """Imported so, assigned, a default, or an attribute of one; not a name that is given anything else as well."""
+    found = rank_causes(evidence(sources={"train.py": source}))
+    where = [cause.where for cause in found if cause.what.startswith("time.monotonic")]
+    assert where == ([f"train.py:{line}"] if line else [])
+
+
+def test_a_time_that_becomes_a_learning_rate_comes_before_threads() -> None:
+    """Runs that differ little may have another learning rate; a time that is only noted says nothing."""
+    lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=2))
+    for line, first in (
+        ("group['lr'] = 0.1 / (1 + time.monotonic())", "time.monotonic() is another number in each run, and decides"),
+        ("notes.append(time.monotonic())", "the runs differ by rounding alone"),
+    ):
+        source = f"import time\n{line}\n"
+        found = evidence(
+            sources={"train.py": source}, lock=lock, divergence=diverged(step=3, ulps=40, sentence="step 3")
+        )
+        assert rank_causes(found)[0].what.startswith(first)
+
+
+def test_threads_draw_from_one_generator_only_where_threads_draw() -> None:
+    """A thread that saves what the main one draws shares no generator; what cannot be told counts as it did."""
+    draws, saves = "def work():\n    step()\ndef step():\n    rng.normal()\n", "def work():\n    save()\n"
+    start = "import threading\nthreading.Thread(target={}).start()\nrng.normal()\n"
+    (row,) = (each for each in table() if each.name == SHARED_GENERATOR)
+    (shared,) = (replace(each, also=row.also) for each in operations() if each.name == SHARED_GENERATOR)
+    loaded = {"processes": (process(frameworks={"numpy": "2.4.6"}),)}
+    for source, named in (
+        (draws + start.format("work"), True),
+        (saves + start.format("work"), False),
+        (saves + start.format("lambda: rng.normal()"), True),
+        (saves + start.format("functools.partial(work, 1)"), False),
+        (saves + start.format("imported"), True),
+    ):
+        found = rank_causes(evidence(a=record(**loaded), sources={"train.py": source}, operations=(shared,)))
+        assert any(SHARED_GENERATOR in cause.what for cause in found) == named, source
+
+
+def test_a_limit_of_time_that_a_package_keeps_is_named_by_its_argument() -> None:
+    """The package asks the clock at several lines; what is to be changed is the argument."""
+    file = "/opt/env/lib/python3.11/site-packages/optuna/study/_optimize.py"
+    culprits = tuple(
+        Culprit(
+            suspect="clock", place="/workspace/train.py:2", call="datetime.datetime.now", module="optuna.study",
+            file=file, line=line,
+        )
+        for line in (148, 160)
+    )  # fmt: skip
+    source = "import optuna\nstudy.optimize(objective, timeout=1.0)\n"
+    (cause,) = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=culprits))
+    assert cause.what.startswith("a limit of time (timeout=…) ends what takes longer")
+    assert cause.where == "train.py:2 → optuna/study/_optimize.py:148"
+    assert cause.attempt == "leave timeout= out, and stop after a number of steps, trials or evaluations"
+    (other,) = rank_causes(
+        evidence(sources={"train.py": "import optuna\nrun()\n"}, proven=("clock",), culprits=culprits[:1])
+    )
+    assert other.what.startswith("datetime.datetime.now() returns the time")
 
 
 def test_a_limit_within_the_runs_comes_before_an_order_that_was_fixed_in_vain() -> None:
@@ -841,6 +918,24 @@ def test_what_any_rank_sends_comes_in_any_order(call: str, *, named: bool) -> No
     """PyTorch's ``recv`` takes what arrives first, unless it is told from whom."""
     found = rank_causes(evidence(sources={"train.py": f"import torch.distributed as dist\n{call}\n"}))
     assert [cause.what.startswith("torch.distributed.recv() without src takes") for cause in found] == [True] * named
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("RandomForestClassifier(n_jobs=2)", True),
+        ("ensemble.ExtraTreesRegressor(100, n_jobs=args.jobs)", True),
+        ("RandomForestClassifier(n_jobs=1)", False),
+        ("RandomForestClassifier(n_jobs=None)", False),
+        ("RandomForestClassifier(100)", False),
+        ("GridSearchCV(model, grid, n_jobs=2)", False),
+    ],
+)
+def test_a_forest_with_several_threads_adds_in_any_order(call: str, *, named: bool) -> None:
+    """So that the order of tasks is tried first, before all that may be fixed at once."""
+    found = evidence(sources={"train.py": f"from sklearn import ensemble\nmodel = {call}\nprint(model)\n"})
+    assert [cause.what.startswith("a forest with several threads") for cause in rank_causes(found)] == [True] * named
+    assert suspects(found) == ("order",) * named
 
 
 def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:

@@ -1,0 +1,30 @@
+"""What a number is that was left out by its name, as three runs with a fixed clock show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.operations.doubtful import _FOLLOWS, _kind
+from envbuild.verification.clockwork import Span, settings
+
+_NOW, _LATER, _FASTER, _ = settings(1_790_000_000)
+_TICK, _FAST = _NOW.tick / 1e9, _FASTER.tick / 1e9
+
+
+@pytest.mark.parametrize(
+    ("real", "now", "later", "faster", "measured"),
+    [
+        ("10.257715225219727", repr(7 * _TICK), repr(7 * _TICK), repr(7 * _FAST), True),  # as often each time
+        ("10.257715225219727", repr(330 * _TICK), repr(328 * _TICK), repr(341 * _FAST), True),  # a progress bar
+        ("10.257715225219727", repr(330.5 * _TICK), repr(328.2 * _TICK), repr(341.7 * _FAST), False),
+        ("0.46875", "0.53125", "0.5", "0.4375", False),  # parts of a batch of 32
+        ("0.8314159265358979", "0.7171828182845904", "0.4142135623730951", "0.5772156649015329", False),  # drawn
+        ("10.26", "10.31", "10.25", "341.41", False),  # shown with so few digits that it fits anyway
+    ],
+)
+def test_whole_ticks_of_each_clock_are_measured(
+    real: str, now: str, later: str, faster: str, *, measured: bool
+) -> None:
+    """What asks the clock as often as something else is fast takes whole ticks, another number of them each time."""
+    values = [(Span(1.79e9, 1.79e9 + 20), real), (_NOW, now), (_LATER, later), (_FASTER, faster)]
+    assert (_kind(values) in _FOLLOWS) == measured
