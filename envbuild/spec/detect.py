@@ -470,11 +470,15 @@ def _imports(folder: Path) -> set[str]:
     return {name for name in names - own - sys.stdlib_module_names if name.isascii()}
 
 
+_COLAB = frozenset({"google.colab"})
+"""What notebooks import to see where they are; no package of the index."""
+
+
 def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from (alias.name.partition(".")[0] for alias in node.names if alias.name not in _COLAB)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module and node.module not in _COLAB:
             yield node.module.partition(".")[0]
 
 

@@ -98,7 +98,7 @@ def test_imports_of_notebooks_count(tmp_path: Path) -> None:
         {"cell_type": "code", "source": ["if True:\n", "    %time import numpy\n", "import surprise"]},
         {"cell_type": "code", "source": "%%bash\nimport torch"},
         {"cell_type": "code", "source": "import broken ("},
-        {"cell_type": "code", "source": "%%time\nfrom sklearn import svm"},
+        {"cell_type": "code", "source": "%%time\nfrom sklearn import svm\nimport google.colab"},
     ]
     project(tmp_path, a__nDOTipynb=json.dumps({"cells": cells}), brokenDOTipynb="{", oddDOTipynb='{"cells": [3]}')
     # ``umap?`` is no Python, so that its cell is passed over
