@@ -28,6 +28,7 @@ from envbuild.verification.content.telemetry import (
     without_chance,
 )
 from envbuild.verification.content.tune import is_experiment, prepared
+from envbuild.verification.content.widgets import in_order
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -171,6 +172,7 @@ def read_value(out: Canonical, path: str, key: str, value: Any, nested: Nested) 
 
 def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
     if isinstance(table, dict) and "nbformat" in table and isinstance(table.get("cells"), list):
+        in_order(table)
         for cell in table["cells"]:
             if isinstance(cell, dict) and isinstance(cell.get("id"), str):
                 out.leave_out("cells' ids", cell.pop("id"), "identity")
