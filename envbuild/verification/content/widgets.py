@@ -1,7 +1,7 @@
 """Widgets of notebooks: ipywidgets draws a UUID for each model, by which cells and models name it.
 
-A notebook's cell names the model that it shows (``model_id``). The notebook's metadata may have the state of all models by
-their names, in the order of these, and a model names others in its state (``IPY_MODEL_250b64b9…``).
+A notebook's cell names the model that it shows (``model_id``). The notebook's metadata may have the state of all models
+by their names, in the order of these, and a model names others in its state (``IPY_MODEL_250b64b9…``).
 """
 
 from __future__ import annotations
