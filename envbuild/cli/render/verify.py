@@ -48,6 +48,7 @@ _NO_PROGRAM = re.compile(
     re.MULTILINE,
 )
 """How errors name a program that is not there, in the program's own words or those of a process that it started."""
+_NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 """What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
 _STACKS = 60
@@ -138,6 +139,11 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     if found := _missing_module(tail, project):
         return found
     error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
+    if (found := _NO_KERNEL.search(error)) is not None:
+        return (
+            f"the notebook asks for {found[1]}, a kernel of its author's machine: add "
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else "
+        )
     if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
         return f"{sentence}; else "
     lines = [line for line in error.splitlines() if "Warning" not in line]

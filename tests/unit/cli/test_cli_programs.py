@@ -120,6 +120,25 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "UserWarning: no bars; pip install tqdm\nTraceback (most recent call last):\nValueError: bad\n",
             "",
         ),
+        (
+            "Traceback …\njupyter_client.kernelspec.NoSuchKernel: No such kernel named jax39\n",
+            "the notebook asks for jax39, a kernel of its author's machine: add "
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else ",
+        ),
+        (
+            "InductorError: InvalidCxxCompiler: No working C++ compiler found in cxx: (None, 'g++')\n\nSet X=1\n",
+            "no C++ compiler in the image: add it to the spec (packages: [g++, python3-dev]), then: envbuild lock; "
+            "else ",
+        ),
+        (
+            "error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory\n",
+            "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev]), then: envbuild lock; else ",
+        ),
+        (
+            "sh: 1: dot: not found\nRuntimeError: dot failed\n",
+            "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock; else ",
+        ),
+        ("ValueError: the C compiler crashed: points.csv: not found\n", ""),
         ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
         (
             "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n",

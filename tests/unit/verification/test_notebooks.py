@@ -1,4 +1,4 @@
-"""Notebooks with widgets: names of models are drawn; what models hold, and which is shown, counts."""
+"""Notebooks: names of widgets and times of cells are left out; what models hold, and which is shown, counts."""
 
 from __future__ import annotations
 
@@ -105,3 +105,68 @@ def test_how_long_a_notebook_is_depends_on_times_in_it() -> None:
     assert MASKS.mask("[NbConvertApp] Writing 35810 bytes to out.ipynb").kinds == {BY_CLOCK}
     assert MASKS.mask("Writing 35810 bytes to out.ipynb").kinds == frozenset()
     assert MASKS.mask("[NbConvertApp] Writing 35810 files to out.ipynb").kinds == frozenset()
+
+
+def timed(second: str, **more: Any) -> str:
+    """Return a notebook with a cell that nbclient has timed."""
+    times = dict.fromkeys(("iopub.status.busy", "iopub.execute_input"), f"2026-11-21T05:56:{second}Z")
+    cell = {"cell_type": "code", "source": "", "metadata": {"execution": times | more}, "outputs": []}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+START = 1_795_240_563.0  # 2026-11-21T05:56:03Z
+AT = Masks(START).with_files((), dict, 30.0)
+
+
+def test_when_cells_ran_leaves_no_doubt() -> None:
+    """A moment of the run itself, under the names that nbclient gives it, is no result."""
+    one, other = (read(timed(second).encode(), AT) for second in ("07.123456", "09.654321"))
+    assert one is not None
+    assert other is not None
+    assert one.digest == other.digest
+    assert not any(one.exact.values())
+    assert not one.short
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (timed("07.1", note="a"), timed("07.1", note="b")),
+        (timed("07.1", best="step 3"), timed("07.1", best="step 4")),
+        (timed("07.1"), timed("07.1", **{"shell.execute_reply": 3})),
+    ],
+)
+def test_what_else_is_next_to_them_counts(one: str, other: str) -> None:
+    """Other names, and values that are no moments."""
+    found = [read(each.encode(), AT) for each in (one, other)]
+    assert None not in found
+    assert len({each.digest for each in found if each is not None}) == 2
+
+
+SHOWN = '<p style="color: #9D9D9D; margin-bottom: 0px;">{}</p>'
+PRINTED = "LocalCluster({}, '{}', workers={})"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (PRINTED.format("970fb0d3", "tcp://h:1", 1), PRINTED.format("d205a55f", "tcp://h:1", 1), True),
+        (PRINTED.format("970fb0d3", "inproc://h/7/1", 1), PRINTED.format("d205a55f", "inproc://h/7/1", 1), True),
+        (SHOWN.format("03fe46cb"), SHOWN.format("ab19c990"), True),
+        (PRINTED.format("970fb0d3", "tcp://h:1", 1), PRINTED.format("d205a55f", "tcp://h:1", 2), False),
+        (PRINTED.format("mine_1", "tcp://h:1", 1), PRINTED.format("mine_2", "tcp://h:1", 1), False),
+        ("BestCluster(970fb0d3, 0.25)", "BestCluster(d205a55f, 0.25)", False),
+        (SHOWN.format("0.25"), SHOWN.format("0.26"), False),
+        ("<p>03fe46cb</p>", "<p>ab19c990</p>", False),
+    ],
+)
+def test_names_of_dasks_clusters_are_drawn(one: str, other: str, equal: bool) -> None:
+    """Eight digits of a UUID, as clusters are printed and as notebooks show them."""
+    assert (AT.mask(one).text == AT.mask(other).text) is equal
+
+
+def test_a_name_of_digits_alone_may_be_given() -> None:
+    """It is left out with a doubt: a program may have named its cluster so."""
+    masked = AT.mask("LocalCluster(97000003, 'tcp://h:1', workers=1)")
+    assert masked.kinds == {"names"}
+    assert masked.guessed
