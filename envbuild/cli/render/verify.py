@@ -139,9 +139,9 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     if found := _missing_module(tail, project):
         return found
     error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
-    if (found := _NO_KERNEL.search(error)) is not None:
+    if (kernel := _NO_KERNEL.search(error)) is not None:
         return (
-            f"the notebook asks for {found[1]}, a kernel of its author's machine: add "
+            f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "
             "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else "
         )
     if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
