@@ -46,10 +46,11 @@ def run_program(
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
     record = operation.run(options, console, _load_summary).record
-    from envbuild.cli.render.run import missing_file, missing_module, summary, unread_processes
+    from envbuild.cli.render.run import missing_command, missing_file, missing_module, summary, unread_processes
 
     console.note(summary(record))
     lacks = missing_module(record, Path()) or missing_file(record, options.command, Path())
+    lacks = lacks or missing_command(record, options.command)
     for sentence in (*record.outside_left_out, unread_processes(record), lacks):
         if sentence:
             console.note(sentence)

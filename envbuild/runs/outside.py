@@ -66,9 +66,10 @@ _TOOLS = (
     "hsperfdata_", r"pip-(?:build|install|unpack|req|ephem|wheel|modern|standalone)-", "openmpi-sessions", r"ompi\.",
     r"prte\.", r"pmix[.-]", r"\.X11-unix", r"\.X\d+-", r"\.ICE-unix", r"\.nvpipe", r"\.org\.chromium", "comgr-",
     r"\.ses\Z", r"mat-debug-\d+\.log\Z",
+    r"dask-scratch-space/[\w-]+\.(?:dirlock|lock)\Z",
 )  # fmt: skip
-"""How the names of folders and files begin that tools make for themselves in temporary folders; the last two are those
-of ONNX Runtime's telemetry."""
+"""How the names of folders and files begin that tools make for themselves in temporary folders; the last are those
+of ONNX Runtime's telemetry, and locks of Dask's workers."""
 _MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
 """The same for shared memory: segments that were not given back."""
 _FOLDERS = (

@@ -18,64 +18,234 @@ from envbuild.spec.keys import STANDALONE
 from envbuild.spec.system_keys import DEFAULTS
 
 DISTRIBUTIONS = {
+    "Bio": "biopython",
+    "Crypto": "pycryptodome",
+    "Cython": "cython",
+    "IPython": "ipython",
     "PIL": "pillow",
+    "SimpleITK": "simpleitk",
     "absl": "absl-py",
+    "accelerate": "accelerate",
     "albumentations": "albumentations",
+    "ale_py": "ale-py",
+    "altair": "altair",
+    "arviz": "arviz",
+    "ase": "ase",
+    "attr": "attrs",
+    "autograd": "autograd",
+    "ax": "ax-platform",
+    "bayes_opt": "bayesian-optimization",
+    "blackjax": "blackjax",
+    "bokeh": "bokeh",
+    "botorch": "botorch",
+    "brian2": "brian2",
     "bs4": "beautifulsoup4",
     "catboost": "catboost",
+    "cftime": "cftime",
+    "chex": "chex",
+    "click": "click",
+    "clu": "clu",
+    "colorama": "colorama",
+    "community": "python-louvain",
+    "corner": "corner",
     "cv2": "opencv-python-headless",
+    "cvxpy": "cvxpy",
+    "cython": "cython",
+    "darts": "darts",
+    "dask": "dask",
+    "dask_ml": "dask-ml",
     "datasets": "datasets",
     "dateutil": "python-dateutil",
+    "deap": "deap",
+    "diffrax": "diffrax",
+    "diffusers": "diffusers",
+    "distrax": "distrax",
+    "distributed": "distributed",
+    "dotenv": "python-dotenv",
+    "dynesty": "dynesty",
+    "editdistance": "editdistance",
     "einops": "einops",
+    "emcee": "emcee",
+    "equinox": "equinox",
+    "evaluate": "evaluate",
+    "faiss": "faiss-cpu",
+    "fastai": "fastai",
+    "fastprogress": "fastprogress",
+    "fire": "fire",
+    "fitz": "pymupdf",
     "flax": "flax",
+    "gensim": "gensim",
+    "git": "gitpython",
+    "gplearn": "gplearn",
+    "gpytorch": "gpytorch",
+    "graphviz": "graphviz",
+    "gym": "gym",
+    "gymnasium": "gymnasium",
     "h5py": "h5py",
     "haiku": "dm-haiku",
+    "hdbscan": "hdbscan",
+    "hmmlearn": "hmmlearn",
+    "huggingface_hub": "huggingface-hub",
     "hydra": "hydra-core",
+    "hyperopt": "hyperopt",
+    "ignite": "pytorch-ignite",
+    "igraph": "igraph",
     "imageio": "imageio",
+    "imblearn": "imbalanced-learn",
+    "implicit": "implicit",
+    "ipywidgets": "ipywidgets",
     "jax": "jax",
+    "jaxopt": "jaxopt",
+    "jaxtyping": "jaxtyping",
     "joblib": "joblib",
+    "jwt": "pyjwt",
     "keras": "keras",
+    "kneed": "kneed",
+    "kornia": "kornia",
     "librosa": "librosa",
+    "lifelines": "lifelines",
     "lightgbm": "lightgbm",
     "lightning": "lightning",
+    "linearmodels": "linearmodels",
+    "loguru": "loguru",
+    "lxml": "lxml",
+    "magic": "python-magic",
     "matplotlib": "matplotlib",
+    "mesa": "mesa",
     "mlflow": "mlflow",
+    "mlxtend": "mlxtend",
+    "mpl_toolkits": "matplotlib",
+    "neat": "neat-python",
+    "nengo": "nengo",
+    "netCDF4": "netcdf4",
     "networkx": "networkx",
+    "nibabel": "nibabel",
     "nltk": "nltk",
+    "normflows": "normflows",
     "numba": "numba",
+    "numexpr": "numexpr",
     "numpy": "numpy",
+    "numpyro": "numpyro",
     "omegaconf": "omegaconf",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "openml": "openml",
+    "openpyxl": "openpyxl",
     "optax": "optax",
+    "optimum": "optimum",
+    "optree": "optree",
     "optuna": "optuna",
+    "orbax": "orbax-checkpoint",
+    "ot": "pot",
     "pandas": "pandas",
+    "pandas_datareader": "pandas-datareader",
+    "patsy": "patsy",
+    "peft": "peft",
+    "pennylane": "pennylane",
+    "pettingzoo": "pettingzoo",
+    "pgmpy": "pgmpy",
     "plotly": "plotly",
+    "pmdarima": "pmdarima",
     "polars": "polars",
+    "prettytable": "prettytable",
+    "progressbar": "progressbar2",
+    "prophet": "prophet",
+    "psutil": "psutil",
     "pyarrow": "pyarrow",
+    "pycrfsuite": "python-crfsuite",
+    "pydantic": "pydantic",
+    "pydicom": "pydicom",
+    "pydot": "pydot",
+    "pygad": "pygad",
+    "pygame": "pygame",
+    "pylab": "matplotlib",
+    "pymc": "pymc",
+    "pymoo": "pymoo",
+    "pyro": "pyro-ppl",
+    "pyscf": "pyscf",
+    "pytensor": "pytensor",
     "pytorch_lightning": "pytorch-lightning",
+    "pywt": "pywavelets",
+    "pyximport": "cython",
+    "qiskit": "qiskit",
+    "ray": "ray",
+    "rdkit": "rdkit",
     "requests": "requests",
+    "rich": "rich",
+    "river": "river",
+    "rlax": "rlax",
+    "ruamel": "ruamel.yaml",
+    "sacrebleu": "sacrebleu",
+    "safetensors": "safetensors",
+    "sb3_contrib": "sb3-contrib",
     "scipy": "scipy",
     "seaborn": "seaborn",
+    "sentence_transformers": "sentence-transformers",
     "sentencepiece": "sentencepiece",
+    "seqeval": "seqeval",
+    "serial": "pyserial",
+    "shap": "shap",
+    "simpy": "simpy",
+    "skbio": "scikit-bio",
+    "skfuzzy": "scikit-fuzzy",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "sklearn_crfsuite": "sklearn-crfsuite",
+    "skopt": "scikit-optimize",
+    "skorch": "skorch",
+    "sksurv": "scikit-survival",
+    "sktime": "sktime",
+    "smac": "smac",
+    "smart_open": "smart-open",
+    "snntorch": "snntorch",
     "soundfile": "soundfile",
     "spacy": "spacy",
+    "stable_baselines3": "stable-baselines3",
+    "statsforecast": "statsforecast",
     "statsmodels": "statsmodels",
+    "surprise": "scikit-surprise",
+    "sympy": "sympy",
+    "tables": "tables",
+    "tabulate": "tabulate",
     "tensorboard": "tensorboard",
+    "tensorboardX": "tensorboardx",
+    "tensordict": "tensordict",
     "tensorflow": "tensorflow-cpu",
+    "tensorflow_addons": "tensorflow-addons",
     "tensorflow_datasets": "tensorflow-datasets",
+    "tensorflow_hub": "tensorflow-hub",
     "tensorflow_probability": "tensorflow-probability",
+    "termcolor": "termcolor",
+    "tf_keras": "tf-keras",
     "tiktoken": "tiktoken",
     "timm": "timm",
+    "tinygrad": "tinygrad",
     "tokenizers": "tokenizers",
     "torch": "torch",
+    "torch_geometric": "torch-geometric",
     "torchaudio": "torchaudio",
+    "torchdata": "torchdata",
+    "torchinfo": "torchinfo",
+    "torchmetrics": "torchmetrics",
+    "torchrl": "torchrl",
+    "torchsummary": "torchsummary",
+    "torchtext": "torchtext",
     "torchvision": "torchvision",
+    "torchviz": "torchviz",
     "tqdm": "tqdm",
     "transformers": "transformers",
+    "tslearn": "tslearn",
     "typer": "typer",
+    "tyro": "tyro",
+    "ucimlrepo": "ucimlrepo",
+    "umap": "umap-learn",
+    "wandb": "wandb",
+    "x_transformers": "x-transformers",
+    "xarray": "xarray",
     "xgboost": "xgboost",
     "yaml": "pyyaml",
+    "yfinance": "yfinance",
+    "zarr": "zarr",
 }
 """Import name to the name of the distribution that has it."""
 
@@ -83,6 +253,8 @@ _SKIP = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env"
 _DATA_FOLDERS = frozenset({"data", "dataset", "datasets", "input", "inputs", "images", "corpus"})
 _DATA_FILES = frozenset({".csv", ".tsv", ".parquet", ".npz", ".npy", ".h5", ".hdf5", ".tfrecord", ".jsonl", ".arrow"})
 _MAX_FILES, _MAX_DEPTH, _MAX_BYTES, _MAX_SHOWN = 500, 5, 1 << 20, 5
+_MAX_NOTEBOOK = 32 << 20
+"""The same of a notebook, which has the pictures that its cells showed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +312,7 @@ def _name(text: str) -> str:
 def _read(path: Path) -> str:
     """Return a file's text, or nothing if it is absent, large or not UTF-8."""
     try:
-        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
+        if not path.is_file() or path.stat().st_size > (_MAX_NOTEBOOK if path.suffix == ".ipynb" else _MAX_BYTES):
             return ""
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -205,6 +377,8 @@ def _requirements(folder: Path, project: dict[str, Any]) -> tuple[tuple[str, ...
         known.add("tensorflow-cpu")
     unknown = tuple(name for name in imported if name not in DISTRIBUTIONS)
     if known:
+        if _notebooks_alone(folder):
+            known |= {"ipykernel", "nbconvert"}
         return tuple(sorted(known)), "Python packages, guessed from the imports of your code.", unknown
     return (), 'Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".', unknown
 
@@ -226,7 +400,7 @@ def _valid(lines: Sequence[object]) -> tuple[str, ...]:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    """Yield Python files of the project, in order, at most ``_MAX_FILES``."""
+    """Yield Python files and notebooks of the project, in order, at most ``_MAX_FILES``."""
     count = 0
     for here, folders, files in os.walk(folder):
         depth = len(Path(here).relative_to(folder).parts)
@@ -236,11 +410,49 @@ def _sources(folder: Path) -> Iterator[Path]:
             folders[:] = []
             continue
         for name in sorted(files):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".ipynb")):
                 count += 1
                 if count > _MAX_FILES:
                     return
                 yield Path(here) / name
+
+
+def _notebooks_alone(folder: Path) -> bool:
+    """Return whether the project's code is in notebooks, next to which there is no script."""
+    names = [path.suffix for path in folder.iterdir()]
+    return ".ipynb" in names and ".py" not in names
+
+
+def _code(path: Path) -> str:
+    """Return the Python text of a file; of a notebook, its cells without IPython's magics and commands."""
+    text = _read(path)
+    if path.suffix == ".py" or not text:
+        return text
+    import json
+
+    try:
+        cells = json.loads(text)["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return "\n".join(filter(_parses, ("\n".join(_plain(source)) for source in sources)))
+
+
+def _plain(source: str) -> Iterator[str]:
+    """Yield the lines of a cell, and ``pass`` in place of what is not Python; nothing of a cell in another language."""
+    lines = source.splitlines()
+    if lines and re.match(r"%%(?!time|capture|prun|python)", lines[0]):
+        return
+    for line in lines:
+        yield re.sub(r"^(\s*)[%!?].*", r"\1pass", line)
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _imports(folder: Path) -> set[str]:
@@ -251,18 +463,22 @@ def _imports(folder: Path) -> set[str]:
     for path in _sources(folder):
         siblings = {sibling.stem for sibling in path.parent.glob("*.py")}
         try:
-            tree = ast.parse(_read(path))
+            tree = ast.parse(_code(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         names |= set(_imported(tree)) - siblings
     return {name for name in names - own - sys.stdlib_module_names if name.isascii()}
 
 
+_COLAB = frozenset({"google.colab"})
+"""What notebooks import to see where they are; no package of the index."""
+
+
 def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from (alias.name.partition(".")[0] for alias in node.names if alias.name not in _COLAB)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module and node.module not in _COLAB:
             yield node.module.partition(".")[0]
 
 

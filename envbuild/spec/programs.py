@@ -1,4 +1,4 @@
-"""Debian packages by program, for runs that fail for want of one.
+"""Debian packages by program, compiler or header, for runs that fail for want of one.
 
 Source: the Contents index of bookworm (November 2026), and the alternatives that packages register (``cc``, ``java``,
 ``mpirun``, ``mpiexec``, ``convert``, ``gnuplot``).
@@ -15,8 +15,11 @@ PACKAGES = {
     "ffprobe": "ffmpeg",
     "tesseract": "tesseract-ocr",
     "java": "default-jre-headless",
-    "gcc": "gcc",
-    "cc": "gcc",
+    "C compiler": "gcc, python3-dev",
+    "C++ compiler": "g++, python3-dev",
+    "Python.h": "python3-dev",
+    "gcc": "gcc, libc6-dev",
+    "cc": "gcc, libc6-dev",
     "g++": "g++",
     "make": "make",
     "cmake": "cmake",
@@ -69,4 +72,4 @@ PACKAGES = {
     "time": "time",
     "sudo": "sudo",
 }
-"""Debian package that has a program, by the program's name."""
+"""Debian packages that have a program, by the program's name: as a list in the spec, without its brackets."""

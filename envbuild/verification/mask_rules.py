@@ -183,6 +183,14 @@ TABLE = (
     # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
+    # A cluster of Dask, as it is printed, and as a notebook shows it (distributed's templates).
+    _rule("names", "drawn", "cluster(", r"(?P<keep>\b[A-Z][A-Za-z]*Cluster\()[0-9a-f]{8}(?=, '[a-z]+://)"),
+    _rule(
+        "names",
+        "drawn",
+        'px;">',
+        r'(?P<keep><p style="color: #9D9D9D; margin-bottom: 0px;">)[0-9a-f]{8}(?=</p>)',
+    ),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),

@@ -85,6 +85,8 @@ _LOGGED_BY_CLOCK = lazy(
     r" been triggered multiple times in the last |Saving the experiment state \(which holds a global view of trial )"
     r"|util\.py:\d+ -- The `\w+` operation took \d+\.\d{3} s, which may be a performance bottleneck\.\s*$)"
     r"|\[LightGBM\] \[Warning\] Connecting to rank \d+ failed, waiting for \d+ milliseconds\s*$"
+    # How long the file is depends on the times that cells printed; it is compared itself.
+    r"|\[NbConvertApp\] Writing \d+ bytes to \S.*$"
     r"|You may want to consider increasing the `CheckpointConfig\(num_to_keep\)` or decreasing the frequency of saving"
     r" checkpoints\.\s*$|You can suppress this warning by setting the environment variable TUNE_WARN_\w+ to a \w+ value"
 )

@@ -320,7 +320,7 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
         more = ", or compare more: leave out --ignore" if options.ignore else ""
         raise UsageError(
             "the program left no files, printed nothing, and made no step that is traced: there is nothing to compare",
-            f"have it write its results into the project{more}",
+            f"have it print its results, or write them into the project; plt.show() does neither{more}",
         )
     console.result(render.as_json(result))
     if verdict.outcome == "identical":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from envbuild.core.text import plural
 from envbuild.record.model import Record
 from envbuild.record.printed import measured_in
 from envbuild.record.summary import doubt
+
+_NOT_FOUND = 127
+"""Exit code of a command that the image does not have, as shells have it."""
 
 
 def summary(record: Record) -> str:
@@ -101,11 +105,31 @@ def missing_file(record: Record, command: Sequence[str], project: Path) -> str:
         from envbuild.cli.render.modules import started_there
 
         return f"no {names[0]} in the folder where the program was started: {started_there(command)}"
+    return lacking(names[0])
+
+
+def lacking(program: str) -> str:
+    """Return what to do about a program, compiler or header that is not in the image; empty if nothing is known."""
     from envbuild.spec.programs import PACKAGES
 
-    if not (package := PACKAGES.get(names[0], "")):
+    if not (package := PACKAGES.get(program, "")):
         return ""
-    return f"no program {names[0]} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
+    what = program if " " in program or program.endswith(".h") else f"program {program}"
+    return f"no {what} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
+
+
+def missing_command(record: Record, command: Sequence[str]) -> str:
+    """Return what to do about a command that was not found; empty if there was one, or nothing is known of it."""
+    if record.exit_code != _NOT_FOUND or record.processes or not command:
+        return ""
+    name = command[0]
+    if not name.endswith(".ipynb"):
+        return lacking(name)
+    words = shlex.join(("--execute", name, "--output", "executed.ipynb"))
+    return (
+        f"a notebook is started by a program: envbuild run -m nbconvert --to notebook {words}  "
+        "(in the spec, requirements: [nbconvert, ipykernel])"
+    )
 
 
 _PARTS = {

@@ -12,7 +12,7 @@ import msgspec
 
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
 from envbuild.cli.render.modules import folder_of_module, in_project
-from envbuild.cli.render.run import missing_file, requirement
+from envbuild.cli.render.run import lacking, missing_command, missing_file, requirement
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -41,6 +41,16 @@ _PIP = re.compile(
 )
 """What errors of libraries ask for, such as ``pip install "gymnasium[other]"``."""
 _NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
+_NO_PROGRAM = re.compile(
+    r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
+    r"|(Python\.h): No such file|\bcommand '(?:[\w.-]+-linux-gnu-)?(gcc|g\+\+|cc|clang)' failed: No such file"
+    r"|No such file or directory: '([\w+.-]+)'$|^(?:\S+: )*(?:\d+: )?([\w+.-]+): (?:command )?not found$",
+    re.MULTILINE,
+)
+"""How errors name a program that is not there, in the program's own words or those of a process that it started."""
+_NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
 _STACKS = 60
 """The same for one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
@@ -110,16 +120,17 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     if result.verdict.outcome == "refused":
         message = result.last_words.rstrip("\n")
         return f"the guard refused to start the program; nothing was compared\n{message}", ""
+    words = _COLOURS.sub("", result.last_words)
     ended = "ran out of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
     lines = _LAST_LINES
     if record.timed_out is not None:
         ended, lines = f"was ended after {record.timed_out:g} s, its time limit (--timeout)", _STACKS
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
-    shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-lines:])
-    lacks = missing_file(record, arguments, Path())
+    shown = "\n".join(f"  {line}" for line in words.rstrip("\n").splitlines()[-lines:])
+    lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments)
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        lacks or f"{_advice(result.last_words, record, Path())}fix it first: envbuild run {shlex.join(arguments)}",
+        lacks or f"{_advice(words, record, Path())}fix it first: envbuild run {shlex.join(arguments)}",
     )
 
 
@@ -128,6 +139,13 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     if found := _missing_module(tail, project):
         return found
     error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
+    if (kernel := _NO_KERNEL.search(error)) is not None:
+        return (
+            f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else "
+        )
+    if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
+        return f"{sentence}; else "
     lines = [line for line in error.splitlines() if "Warning" not in line]
     if names := list(dict.fromkeys(name.rstrip(".-") for line in lines for name in _PIP.findall(line))):
         return f"add what it asks for to requirements in the spec ({', '.join(names)}) and lock again; else "
@@ -136,9 +154,15 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     return ""
 
 
+def _programs(error: str) -> Iterator[str]:
+    """Yield names of programs, compilers and headers that the last lines of standard error say are not there."""
+    for found in _NO_PROGRAM.finditer(error):
+        yield next(filter(None, found.groups()))
+
+
 def _missing_module(tail: str, project: Path) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
-    found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    found = re.search(r"^(?:ModuleNotFound|Import)Error: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
     found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
     if not found:
         return ""

@@ -22,7 +22,7 @@ from .observer import Observer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from .parameters import Parameters
@@ -407,7 +407,8 @@ def _write(folder: str, record: dict[str, Any]) -> None:
 def _missing() -> dict[str, str]:
     """Return the module, or the file by a relative path, for want of which the program ended.
 
-    The interpreter keeps the exception that it has printed.
+    The interpreter keeps the exception that it has printed. Libraries raise one of their own in place of that of a
+    program or compiler that was not there; what they say then is all that names it.
     """
     error = getattr(sys, "last_value", None)
     if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
@@ -415,7 +416,33 @@ def _missing() -> dict[str, str]:
     path = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(path, str) and path.isprintable() and not os.path.isabs(path):
         return {"missing_file": path}
+    for each in _causes(error):
+        program = str(each.filename) if isinstance(each, FileNotFoundError) else _compiler(each)
+        if program and program.isprintable() and "/" not in program:
+            return {"missing_file": program}
     return {}
+
+
+def _causes(error: object) -> Iterator[BaseException]:
+    """Yield an exception and those that it was raised for, as a traceback shows them; ten at most."""
+    for _ in range(10):
+        if not isinstance(error, BaseException):
+            return
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _compiler(error: BaseException) -> str | None:
+    """Return which compiler, or header of Python, an exception's words say is not there."""
+    try:
+        text = str(error)[:20_000]
+    except Exception:  # the program's own class
+        return None
+    if "Python.h: No such file" in text:
+        return "Python.h"
+    if "compiler" in text and ("No " in text or "not found" in text or "find" in text):
+        return "C++ compiler" if "C++ compiler" in text else "C compiler" if "C compiler" in text else None
+    return None
 
 
 def _objects() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, T
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
+from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
 from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
 from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
@@ -28,6 +29,7 @@ from envbuild.verification.content.telemetry import (
     without_chance,
 )
 from envbuild.verification.content.tune import is_experiment, prepared
+from envbuild.verification.content.widgets import in_order
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -171,6 +173,8 @@ def read_value(out: Canonical, path: str, key: str, value: Any, nested: Nested) 
 
 def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
     if isinstance(table, dict) and "nbformat" in table and isinstance(table.get("cells"), list):
+        in_order(table)
+        without_times_of_cells(out, table)
         for cell in table["cells"]:
             if isinstance(cell, dict) and isinstance(cell.get("id"), str):
                 out.leave_out("cells' ids", cell.pop("id"), "identity")

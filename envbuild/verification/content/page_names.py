@@ -11,6 +11,7 @@ import re
 
 from envbuild.record.measurements import names_result
 from envbuild.verification.content.canonical import Canonical, below
+from envbuild.verification.content.widgets import names_of_models
 from envbuild.verification.screen import LONGEST_LINE
 
 _GLUED = re.compile(
@@ -39,8 +40,9 @@ def without_names(out: Canonical, path: str, text: str) -> str:
     Those with dashes are masked in lines (``printed``), but for lines of pages that are too long for that.
     """
     places = [(found.start(), found[0]) for found in _GLUED.finditer(text)]
-    glued = {name for start, name in places if _is_glued(text, start)}
-    names: dict[str, int] = {}
+    models = names_of_models(text) if places else ()
+    glued = {*models, *(name for start, name in places if _is_glued(text, start))}
+    names = {name: at for at, name in enumerate(models, 1)}
 
     def numbered(name: str) -> str:
         return f"⟨name {names.setdefault(name, len(names) + 1)}⟩"

@@ -11,7 +11,7 @@ import pytest
 from envbuild import cli
 from envbuild.cli.app import whole
 from envbuild.cli.commands.program import misplaced
-from envbuild.cli.render.run import missing_file, missing_module
+from envbuild.cli.render.run import lacking, missing_command, missing_file, missing_module
 from envbuild.cli.render.verify import _advice, _missing_module
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
@@ -120,6 +120,25 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "UserWarning: no bars; pip install tqdm\nTraceback (most recent call last):\nValueError: bad\n",
             "",
         ),
+        (
+            "Traceback …\njupyter_client.kernelspec.NoSuchKernel: No such kernel named jax39\n",
+            "the notebook asks for jax39, a kernel of its author's machine: add "
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else ",
+        ),
+        (
+            "InductorError: InvalidCxxCompiler: No working C++ compiler found in cxx: (None, 'g++')\n\nSet X=1\n",
+            "no C++ compiler in the image: add it to the spec (packages: [g++, python3-dev]), then: envbuild lock; "
+            "else ",
+        ),
+        (
+            "error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory\n",
+            "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev]), then: envbuild lock; else ",
+        ),
+        (
+            "sh: 1: dot: not found\nRuntimeError: dot failed\n",
+            "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock; else ",
+        ),
+        ("ValueError: the C compiler crashed: points.csv: not found\n", ""),
         ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
         (
             "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n",
@@ -233,6 +252,44 @@ def test_a_file_next_to_the_script(
     assert text == (
         f"no {missing} in the folder where the program was started: it is next to the script: {where}" if where else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("C++ compiler", "no C++ compiler in the image: add it to the spec (packages: [g++, python3-dev])"),
+        ("Python.h", "no Python.h in the image: add it to the spec (packages: [python3-dev])"),
+        ("gcc", "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev])"),
+        ("unheard-of", ""),
+    ],
+)
+def test_what_compiles_has_its_packages(name: str, text: str) -> None:
+    """A compiler of C needs the C library's headers, which Debian's gcc only recommends, and extensions Python's."""
+    assert lacking(name) == (f"{text}, then: envbuild lock" if text else "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "ran", "text"),
+    [
+        (
+            ("my book.ipynb",),
+            127,
+            False,
+            "a notebook is started by a program: envbuild run -m nbconvert --to notebook --execute 'my book.ipynb' "
+            "--output executed.ipynb  (in the spec, requirements: [nbconvert, ipykernel])",
+        ),
+        (("git", "log"), 127, False, "no program git in the image: add it to the spec (packages: [git])"),
+        (("git", "log"), 1, False, ""),
+        (("git", "log"), 127, True, ""),
+        (("bash", "run.sh"), 127, False, ""),
+        ((), 127, False, ""),
+    ],
+)
+def test_a_command_that_is_missing(command: tuple[str, ...], code: int, ran: bool, text: str) -> None:
+    """A notebook is no program; for a known one there is Debian's package."""
+    failed = record(processes=(ProcessRecord(),) if ran else (), exit_code=code)
+    found = missing_command(failed, command)
+    assert found == (f"{text}, then: envbuild lock" if text.startswith("no ") else text)
 
 
 @pytest.mark.parametrize(("name", "package"), [("xdg-open", "xdg-utils"), ("dot", "graphviz"), ("unheard-of", "")])

@@ -125,7 +125,7 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/run/lock/x", "/var/run/x", "/dev/null", "/etc/hosts", "/var/cache/fontconfig/a", "/var/log/apt/history.log",
         "/etc/ld.so.cache", "/tmp/home", "/tmp/home/.cache/huggingface/a", "/tmp/home/.config/matplotlib/m",
         "/usr/lib/python3/dist-packages/x/__pycache__/a.cpython-311.pyc", "/tmp/torchinductor_envbuild/ab/c.py",
-        "/tmp/.ses", "/tmp/mat-debug-17.log",
+        "/tmp/.ses", "/tmp/mat-debug-17.log", "/tmp/dask-scratch-space/worker-78w7ci71.dirlock",
         "/tmp/matplotlib-x1y2/fontlist.json", "/tmp/pymp-ab12/x", "/tmp/a.lock", "/dev/shm/psm_1a2b3c",
         "/dev/shm/torch_12_345", "/dev/shm/sem.mp-x", "/tmp/home/.python_history", "/tmp/.X11-unix/X0",
         "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init",

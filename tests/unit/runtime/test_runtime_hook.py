@@ -113,6 +113,25 @@ def test_a_file_that_is_not_there_is_recorded(tree: Tree) -> None:
     assert sorted(found, key=str) == [None, None, "data/points.csv"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("raise RuntimeError('no dot') from FileNotFoundError(2, 'No such file', pathlib.Path('dot'))", "dot"),
+        ("try:\n    subprocess.run(['dot'])\nexcept OSError:\n    raise RuntimeError('no dot')", "dot"),
+        ("raise RuntimeError('x') from ValueError('No working C++ compiler found in cxx')", "C++ compiler"),
+        ("raise RuntimeError('Failed to find C compiler. Please specify via CC')", "C compiler"),
+        ("raise OSError('x.cpp:52:10: fatal error: Python.h: No such file or directory')", "Python.h"),
+        ("try:\n    subprocess.run(['dot'])\nexcept OSError:\n    raise RuntimeError('no dot') from None", None),
+        ("raise RuntimeError('no C++ code') from FileNotFoundError(2, 'x', '/data/points.csv')", None),
+        ("raise RuntimeError('the C compiler crashed')", None),
+    ],
+)
+def test_a_program_that_is_not_there_is_recorded_behind_other_words(tree: Tree, text: str, found: str | None) -> None:
+    """Libraries raise an exception of their own for a program or a compiler that was not there."""
+    tree.execute("-c", f"import pathlib, subprocess\n{text}", check=False)
+    assert [record.get("missing_file") for record in tree.records()] == [found]
+
+
 def test_nothing_is_imported_for_the_script(tree: Tree) -> None:
     """A program that imports no framework gets none, nor json, re or enum."""
     done = tree.execute(

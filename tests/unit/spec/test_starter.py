@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,23 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
     """A project that imports torch next to keras is not given TensorFlow."""
     project(tmp_path, train_py="import keras, torch\n")
     assert guessed(tmp_path).requirements == ("keras", "torch")
+
+
+def test_imports_of_notebooks_count(tmp_path: Path) -> None:
+    """Cells of Python, without IPython's magics; what starts a notebook is required where there is no script."""
+    cells = [
+        {"cell_type": "markdown", "source": "import jax"},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n", "import umap, os\n", "umap?"]},
+        {"cell_type": "code", "source": ["if True:\n", "    %time import numpy\n", "import surprise"]},
+        {"cell_type": "code", "source": "%%bash\nimport torch"},
+        {"cell_type": "code", "source": "import broken ("},
+        {"cell_type": "code", "source": "%%time\nfrom sklearn import svm\nimport google.colab"},
+    ]
+    project(tmp_path, a__nDOTipynb=json.dumps({"cells": cells}), brokenDOTipynb="{", oddDOTipynb='{"cells": [3]}')
+    # ``umap?`` is no Python, so that its cell is passed over
+    assert guessed(tmp_path).requirements == ("ipykernel", "nbconvert", "scikit-learn", "scikit-surprise")
+    project(tmp_path, train_py="import numpy\n")
+    assert guessed(tmp_path).requirements == ("numpy", "scikit-learn", "scikit-surprise")
 
 
 def test_unknown_imports_are_asked_not_guessed(tmp_path: Path) -> None:
