@@ -216,12 +216,12 @@ def _limited(error: Exception) -> int:
 
 def _refused(error: OSError) -> int:
     """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
-    from envbuild.core.fs import SYSTEM_FOLDERS
+    from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space
     from envbuild.errors import BuildError, EngineError, UsageError
 
     name = error.filename2 or error.filename
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        _print_error(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
+    if error.errno in NO_SPACE:
+        _print_error(f"{no_space(error.errno, on=' on device')}{f': {name}' if name else ''}", "free some, then rerun")
         return BuildError.exit_code
     if error.errno == errno.ENOENT and not _directory_exists():
         _print_error("the current folder does not exist any more", "cd into one that does")

@@ -35,10 +35,23 @@ _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 """The way out when the store's disk takes no more."""
 
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of errors of a file system that takes no more, or no more of this user."""
+
 SYSTEM_FOLDERS = "this root lacks what every Linux has: mount --rbind /dev ROOT/dev; mount -t proc proc ROOT/proc"
 """The way out where a device or a file of ``/proc`` is missing, as in a root that somebody made for ``chroot``."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems without locks answer: Lustre without its option ``flock``, NFS without its daemon for locks."""
+
+
+def no_space(number: int, on: str = "") -> str:
+    """Return that there is no space left, and that it is a quota that ended where that is so.
+
+    Args:
+        number: the error's, one of ``NO_SPACE``.
+        on: what follows where the disk is full.
+    """
+    return "no space left within the disk quota (quota -s)" if number == errno.EDQUOT else f"no space left{on}"
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from envbuild.core.fs import hold
+from envbuild.core.fs import NO_SPACE, hold, no_space
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
@@ -49,6 +49,7 @@ _READABLE = 0o004
 """Of a file's mode: the step's root is somebody else."""
 _SHARE = 4
 """A step's files are in memory only where there is so many times as much of it."""
+_FULL = ("no space left on device", "disk quota exceeded")
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
 
 
@@ -439,7 +440,7 @@ def _remove(folder: Path) -> None:
 def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | EngineError:
     """Report that the command failed, as ``docker_step.py`` does."""
     text = output.strip() or "(it printed nothing)"
-    if full := next((line for line in text.splitlines() if "no space left on device" in line.lower()), ""):
+    if full := next((line for line in text.splitlines() if any(word in line.lower() for word in _FULL)), ""):
         return _no_space(full)
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
     return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
@@ -448,8 +449,8 @@ def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | Engin
 def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
     """Describe what the kernel refused."""
     reason = int(answer["reason"])
-    if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
-        return _no_space(answer["failed"])
+    if reason in NO_SPACE and "namespace" not in answer["failed"]:
+        return _no_space(f"{answer['failed']}: {no_space(reason, on=' on device')}")
     if answer["failed"] == EMULATE:
         return EngineError(
             f"cannot run build steps of another architecture: cannot {EMULATE}: {os.strerror(reason)}", _NATIVE
@@ -475,10 +476,8 @@ _NATIVE = (
 
 def _no_space(text: str) -> BuildError:
     """Report what found the disk full, which is that of the store."""
-    said = text.strip()
-    what = said if "no space left" in said.lower() else f"{said}: no space left on device"
     return BuildError(
-        f"cannot run a build step: {what}", "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
+        f"cannot run a build step: {text.strip()}", "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
     )
 
 

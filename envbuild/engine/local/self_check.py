@@ -17,7 +17,7 @@ import msgspec
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import SYSTEM_FOLDERS, atomic_write
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
 from envbuild.engine.local.program import own_folder
@@ -26,7 +26,6 @@ from envbuild.errors import BuildError
 
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
 _ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
 _PATIENCE = 30.0
@@ -63,8 +62,8 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
     try:
         way = _find(scratch)
     except OSError as error:  # another time it may be otherwise: nothing is kept
-        if error.errno in _NO_SPACE:
-            raise BuildError(f"no space left on device: {error.filename or scratch}", _ROOM) from error
+        if error.errno in NO_SPACE:
+            raise BuildError(f"{no_space(error.errno, on=' on device')}: {error.filename or scratch}", _ROOM) from error
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
@@ -97,7 +96,7 @@ def _find(scratch: Path) -> Way | tuple[str, str]:
             failed, number = _try(scratch, way)
             if failed is None:
                 return way
-            if number in _NO_SPACE and "namespace" not in failed:  # where namespaces are counted, it is their limit
+            if number in NO_SPACE and "namespace" not in failed:  # where namespaces are counted, it is their limit
                 raise OSError(number, os.strerror(number), str(way.scratch))
             if failed != _OVERLAY:
                 refused = refused or (failed, number)
@@ -135,6 +134,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
             "directory": "/",
             "user": os.getuid(),
             "group": os.getgid(),
+            "additional": [],
             "capabilities": [],
             "cpus": [],
             "terminal": False,

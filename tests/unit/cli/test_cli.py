@@ -25,6 +25,7 @@ from envbuild.spec.model import json_schema, load_spec
 from tests.support.records import record
 
 ARROW = "\n  → "
+QUOTA = "no space left within the disk quota (quota -s)"
 CHECK = "check what it is and who may write it"
 
 
@@ -53,7 +54,7 @@ def test_every_error_becomes_its_exit_code(
     ("fault", "code", "reported"),
     [
         (OSError(errno.ENOSPC, "x"), 14, f"envbuild: no space left on device{ARROW}free some, then rerun\n"),
-        (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: no space left on device: f{ARROW}free some, then rerun\n"),
+        (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: {QUOTA}: f{ARROW}free some, then rerun\n"),
         (
             OSError(errno.EACCES, "Permission denied", "lock.toml"),
             2,

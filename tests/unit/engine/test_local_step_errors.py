@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.core.fs import SYSTEM_FOLDERS
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS
 from envbuild.engine.docker import step as docker_step
 from envbuild.engine.local import namespace_step, namespaces, self_check
 from envbuild.engine.local.ways import Way
@@ -23,8 +23,14 @@ def test_a_full_disk_is_the_stores_and_no_refusal_of_an_engine() -> None:
     assert (type(printed), printed.message) == (
         BuildError, "cannot run a build step: dpkg: error: No space left on device",
     )  # fmt: skip
-    refused = namespaces._refused({"failed": "mount /proc", "reason": errno.ENOSPC})
-    assert (refused.exit_code, refused.message) == (14, "cannot run a build step: mount /proc: no space left on device")
+    printed = namespaces._failed(step, 2, "unpacking\ndpkg: error: Disk quota exceeded\n")
+    assert printed.message == "cannot run a build step: dpkg: error: Disk quota exceeded"
+    for number, reason in (
+        (errno.ENOSPC, "no space left on device"),
+        (errno.EDQUOT, "no space left within the disk quota (quota -s)"),
+    ):
+        refused = namespaces._refused({"failed": "mount /proc", "reason": number})
+        assert (refused.exit_code, refused.message) == (14, f"cannot run a build step: mount /proc: {reason}")
 
 
 @pytest.mark.parametrize(("failed", "reason"), [("make a user namespace", errno.ENOSPC), ("mount /proc", errno.EPERM)])
@@ -46,7 +52,7 @@ def test_what_found_the_disk_full_is_said_whatever_was_printed_after_it() -> Non
         assert module._line_with(module._FULL, b"a\nb") == b""
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,8 +66,8 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         return each
 
     monkeypatch.setattr(self_check, "_find", find)
-    if number == errno.ENOSPC:
-        with pytest.raises(BuildError, match="no space left on device: place"):
+    if number in NO_SPACE:
+        with pytest.raises(BuildError, match=r"^no space left (on device|within the disk quota \(quota -s\)): place$"):
             self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
     else:
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
