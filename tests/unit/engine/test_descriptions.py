@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from envbuild.engine.local import gpus
+from envbuild.engine.local.descriptions import mount
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage, StoredImage
 from envbuild.engine.local.program_request import describe as describe_program
@@ -215,15 +217,18 @@ def test_links_of_libraries_and_groups(describe: Describe) -> None:
     assert (handed.folders, handed.groups) == (("/usr/lib64",), (44, 105))
 
 
-def test_a_file_that_this_user_may_not_see(describe: Describe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_this_user_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is as one that is not there, and no fault of envbuild."""
+    stat = os.stat
 
-    def refuse(path: object) -> None:
-        raise PermissionError(13, "Permission denied", path)
+    def refuse(path: Any, **options: Any) -> os.stat_result:
+        if str(path) == "/root/x":
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, **options)
 
     monkeypatch.setattr("os.stat", refuse)
     with pytest.raises(GpusRefusedError, match=r"names /root/x, which this machine does not have"):
-        gpus.mount("/root/x", "/x")
+        mount("/root/x", "/x")
 
 
 def test_the_locks_variables_come_before_those_of_a_description(tmp_path: Path) -> None:
@@ -231,9 +236,8 @@ def test_the_locks_variables_come_before_those_of_a_description(tmp_path: Path) 
     stored = StoredImage(config="", manifest="", tag="", layers=(), environment={"A": "lock", "PATH": "/opt/env/bin"})
     request = ContainerRun(image="x", command=("true",), environment={"C": "person"})
     variables = {"A": "description", "B": "description", "C": "description", "PATH": "/usr/bin"}
-    words = describe_program(
-        request, FoundImage(image=stored, trees=()), tmp_path, Handed(variables=variables, groups=(44,))
-    )
+    handed = Handed(variables=variables, groups=(44,))
+    words = describe_program(request, FoundImage(image=stored, trees=()), tmp_path, handed)
     found = {name: words["environment"][name] for name in variables}
     assert found == {"A": "lock", "B": "description", "C": "person", "PATH": "/opt/env/bin"}
     assert words["additional"] == [44]
