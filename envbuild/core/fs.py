@@ -162,8 +162,17 @@ def temporary_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
     above = Path(tempfile.gettempdir()) if beside is None else beside
     _sweep(above, prefix)
     folder, stream = _owned_folder(prefix, above)
-    with folder as name, registered(Path(name)), stream:
-        yield Path(name)
+    try:
+        with folder as name, registered(Path(name)), stream:
+            yield Path(name)
+    finally:
+        _gone_when_closed(Path(folder.name))
+
+
+def _gone_when_closed(folder: Path) -> None:
+    """Remove an empty folder: on FUSE and NFS it could not go as long as its locked file was open."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _owned_folder(prefix: str, above: Path) -> tuple[tempfile.TemporaryDirectory[str], BufferedWriter]:
@@ -201,9 +210,11 @@ def remove_dead_folder(path: Path) -> None:
                 import shutil
 
                 shutil.rmtree(path, ignore_errors=True)
+                break
+        else:
+            if not _RANDOM.search(path.name):
                 return
-        if _RANDOM.search(path.name):  # its process was killed before it could put a file into it
-            path.rmdir()
+        _gone_when_closed(path)  # or its process was killed before it could put a file into it
 
 
 def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from envbuild.core.fs import NO_SPACE, hold, no_space
-from envbuild.core.removal import remove_tree
+from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
 from envbuild.engine.local.identities import gives_owners
@@ -155,9 +155,12 @@ class NamespaceSteps:
     def _sweep(self) -> None:
         """Remove what steps left whose process was killed."""
         for left in self._scratch.glob("step-*"):
-            with suppress(OSError), (left / "lock").open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(left)
+            with suppress(OSError):
+                with (left / "lock").open("wb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    gone = remove_tree(left)
+                if not gone:
+                    _remove(left)
 
 
 @contextmanager
@@ -416,9 +419,9 @@ def _leave(folder: Path, lock: int, *, later: bool) -> None:
             root = folder / "root"
             if root.exists() and any(root.iterdir()):
                 _remove(root)
-            _remove(folder)
         finally:
-            os.close(lock)
+            if not remove_held(folder, lock):
+                _remove(folder)
 
     if later:
         threading.Thread(target=remove, name="remove-step").start()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from envbuild.core.fs import hold, random_name
 from envbuild.core.leftovers import registered
 from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.core.removal import remove_held
 from envbuild.engine.local import early
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.helper import Helper, leave, take
@@ -29,7 +30,6 @@ from envbuild.engine.local.limits import Group, Limits
 from envbuild.engine.local.linked import FoundTree, changes, prepare
 from envbuild.engine.local.program_request import describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
-from envbuild.engine.local.trees import remove
 from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
@@ -377,8 +377,7 @@ def own_folder(scratch: Path, begun: early.Start | None = None) -> Iterator[Path
                     (folder / name).mkdir(mode=0o755)
             yield folder
     finally:
-        remove(folder)
-        os.close(lock)
+        remove_held(folder, lock)
 
 
 def _new_folder(scratch: Path) -> tuple[Path, int]:
@@ -395,6 +394,11 @@ def _new_folder(scratch: Path) -> tuple[Path, int]:
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs whose process was killed."""
     for left in scratch.glob("run-*"):
-        with suppress(OSError), (left / "lock").open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(left)
+        with suppress(OSError):
+            lock = os.open(left / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(lock)
+                raise
+            remove_held(left, lock)
