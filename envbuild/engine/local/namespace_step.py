@@ -121,7 +121,7 @@ def main() -> None:
     except _RefusedError as refused:
         _send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
-        _send(failed=error.strerror or str(error), reason=error.errno or 0)
+        _send(failed=f"use {error.filename}" if error.filename else "prepare the step", reason=error.errno or 0)
 
 
 def _become_root(user: str) -> bool:

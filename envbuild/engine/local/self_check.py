@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
+from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.ways import Way, is_own, prefixes, roots
 from envbuild.errors import BuildError
@@ -29,6 +31,8 @@ _OVERLAY = "mount an overlay"
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
 _ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
 _PATIENCE = 30.0
+_ODD = 981_173_107
+"""A time in seconds that is no multiple of two."""
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _USERNS = Path("/proc/sys/kernel/unprivileged_userns_clone")
 _MOST = Path("/proc/sys/user/max_user_namespaces")
@@ -60,6 +64,8 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
             if found.way.scratch == scratch or is_own(found.way.scratch):
                 return found.way
     try:
+        if lost := _lost(scratch):  # mounted otherwise it may keep it: nothing is remembered
+            return f"the file system of {scratch} does not keep {lost}, which images need", _ELSEWHERE
         way = _find(scratch)
     except OSError as error:  # another time it may be otherwise: nothing is kept
         if error.errno in NO_SPACE:
@@ -82,6 +88,39 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     way: Way | None = None
     why: str = ""
     hint: str = ""
+
+
+def _lost(scratch: Path) -> str:
+    """Return what of an image's files the folder's file system does not keep; empty if it keeps all.
+
+    FAT and exFAT keep no links, modes and odd seconds, NTFS no modes unless it is mounted with ``permissions``, some
+    network file systems no owners (``root_squash``), and others take ``A`` and ``a`` for one name.
+    """
+    with own_folder(scratch) as folder:
+        link, file = folder / "link", folder / "file"
+        try:
+            link.symlink_to("file")
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            return "symbolic links"
+        file.write_bytes(b"")
+        if (folder / "FILE").exists():
+            return "names that differ in small and capital letters alone"
+        with suppress(OSError):
+            file.chmod(0o751)
+        if stat.S_IMODE(file.stat().st_mode) != 0o751:
+            return "modes"
+        os.utime(file, (_ODD, _ODD))
+        if int(file.stat().st_mtime) != _ODD:
+            return "times to the second"
+        if gives_owners():
+            with suppress(OSError):
+                os.chown(file, 1, 2)
+            status = file.stat()
+            if (status.st_uid, status.st_gid) != (1, 2):
+                return "owners that root gives (NFS: root_squash)"
+    return ""
 
 
 def _find(scratch: Path) -> Way | tuple[str, str]:

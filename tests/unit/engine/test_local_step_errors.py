@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +27,8 @@ def test_a_full_disk_is_the_stores_and_no_refusal_of_an_engine() -> None:
     )  # fmt: skip
     printed = namespaces._failed(step, 2, "unpacking\ndpkg: error: Disk quota exceeded\n")
     assert printed.message == "cannot run a build step: dpkg: error: Disk quota exceeded"
+    refused = namespaces._refused({"failed": "No space left on device", "reason": errno.ENOSPC})
+    assert refused.message == "cannot run a build step: No space left on device"
     for number, reason in (
         (errno.ENOSPC, "no space left on device"),
         (errno.EDQUOT, "no space left within the disk quota (quota -s)"),
@@ -103,3 +107,56 @@ def test_what_a_step_can_be_shown_without_a_copy(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(namespaces.os, "link", refuse)
     assert not steps.shows(tmp_path / "444")
     assert list(scratch.iterdir()) == []
+
+
+def test_a_full_disk_is_named_where_no_output_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dpkg's children write over each other, and a garbled line says nothing; advice about packages would mislead."""
+    step = TreeStep(fill=lambda stream: None, command=("dpkg", "--unpack"), environment={})
+    assert namespaces._failed(step, 2, "cannot copy ./sbin/mkfdpkg-deb: error", full=True).message == (
+        "cannot run a build step: dpkg --unpack failed with exit code 2: no space left on device"
+    )
+    assert not namespaces._is_full(tmp_path / "none")
+    for blocks, files, free, full in ((0, 9, 9, True), (99, 9, 0, True), (99, 0, 0, False), (99, 9, 9, False)):
+        found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=free)
+        monkeypatch.setattr("os.statvfs", lambda path, found=found: found)
+        assert namespaces._is_full(tmp_path) == full
+
+
+def _refuse(*arguments: Any, **options: Any) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize(
+    ("call", "lost"),
+    [
+        ("os.symlink", "symbolic links"),
+        ("os.chmod", "modes"),
+        ("os.utime", "times to the second"),
+        ("os.chown", "owners that root gives (NFS: root_squash)"),
+    ],
+)
+def test_file_systems_that_lose_what_images_have(
+    call: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT, exFAT, NTFS, NFS with ``root_squash``: named before anything is fetched or built, and not remembered."""
+    monkeypatch.setattr(self_check, "gives_owners", lambda: call == "os.chown")
+    real = os.chmod
+
+    def chmod(path: Any, mode: int, **options: Any) -> None:
+        if mode == 0o751:
+            _refuse()
+        real(path, mode, **options)
+
+    fakes = {"os.chmod": chmod, "os.utime": lambda *arguments: None}
+    monkeypatch.setattr(call, fakes.get(call, _refuse))
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    monkeypatch.setattr(self_check, "_find", lambda scratch: way)
+    found = self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
+    assert found == (
+        f"the file system of {tmp_path}/runs does not keep {lost}, which images need",
+        "choose another disk: export ENVBUILD_STORE=FOLDER",
+    )
+    monkeypatch.undo()
+    monkeypatch.setattr(self_check, "_find", lambda scratch: way)
+    assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+    assert list((tmp_path / "runs").iterdir()) == []
