@@ -214,9 +214,21 @@ def _limited(error: Exception) -> int:
     return BuildError.exit_code
 
 
+def _store_of(path: str) -> str:
+    """Return the store's folder if a path is below it, else an empty text."""
+    from envbuild.errors import UsageError
+    from envbuild.store.objects import default_root
+
+    try:
+        root = str(default_root())
+    except UsageError:
+        return ""
+    return root if path.startswith(f"{root}/") else ""
+
+
 def _refused(error: OSError) -> int:
     """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
-    from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space
+    from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
     from envbuild.errors import BuildError, EngineError, UsageError
 
     name = error.filename2 or error.filename
@@ -225,6 +237,9 @@ def _refused(error: OSError) -> int:
         return BuildError.exit_code
     if error.errno == errno.ENOENT and not _directory_exists():
         _print_error("the current folder does not exist any more", "cd into one that does")
+        return UsageError.exit_code
+    if error.errno == errno.EROFS and (store := _store_of(str(name))):
+        _print_error(f"the store {store} cannot be written: {error.strerror}", way_out(error.errno))
         return UsageError.exit_code
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")

@@ -35,6 +35,10 @@ _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 """The way out when the store's disk takes no more."""
 
+_WRITABLE = (
+    "mount it so that it can be written, or copy the store to another folder: cp -a STORE FOLDER; "
+    "export ENVBUILD_STORE=FOLDER"
+)
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of errors of a file system that takes no more, or no more of this user."""
 
@@ -42,6 +46,11 @@ SYSTEM_FOLDERS = "this root lacks what every Linux has: mount --rbind /dev ROOT/
 """The way out where a device or a file of ``/proc`` is missing, as in a root that somebody made for ``chroot``."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems without locks answer: Lustre without its option ``flock``, NFS without its daemon for locks."""
+
+
+def way_out(number: int | None) -> str:
+    """Return what to do where the store's file system refuses a write, by the error's number."""
+    return _WRITABLE if number == errno.EROFS else ELSEWHERE
 
 
 def no_space(number: int, on: str = "") -> str:

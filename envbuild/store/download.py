@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envbuild.core.fs import ELSEWHERE, NO_SPACE, no_space, open_regular
+from envbuild.core.fs import NO_SPACE, no_space, open_regular, way_out
 from envbuild.net.config import redacted
 from envbuild.net.http import Http, HttpError
 from envbuild.net.transfer import ContentMismatch, Control, Transfer
@@ -127,7 +127,7 @@ class Download:
             reason = f"has {no_space(error.errno)}: {item.name} needs {missing} bytes more"
         else:
             reason = f"cannot be written: {error.strerror}"
-        return StoreWriteError(f"the store {self.store.root} {reason}", ELSEWHERE)
+        return StoreWriteError(f"the store {self.store.root} {reason}", way_out(error.errno))
 
 
 def _copy(path: Path, item: Item, part: Part, transfer: Transfer) -> None:

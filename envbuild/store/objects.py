@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import ELSEWHERE, NO_SPACE, atomic_write, boot_id, claimed, is_named, no_space, open_regular
+from envbuild.core.fs import NO_SPACE, atomic_write, boot_id, claimed, is_named, no_space, open_regular, way_out
 from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
@@ -356,7 +356,7 @@ class Store:
                 raise
             full = error.errno in NO_SPACE
             verb = f"has {no_space(error.errno)}" if full else f"cannot be written: {error.strerror}"
-            raise kind(f"the store {self.root} {verb}", ELSEWHERE) from error
+            raise kind(f"the store {self.root} {verb}", way_out(error.errno)) from error
 
 
 def _key(key: str) -> str:

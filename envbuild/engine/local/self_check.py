@@ -18,7 +18,7 @@ import msgspec
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space, way_out
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
 from envbuild.engine.local.identities import gives_owners
@@ -73,7 +73,9 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
-        return f"cannot write to {name}: {error.strerror}", _ELSEWHERE
+        return f"cannot write to {name}: {error.strerror}", way_out(
+            error.errno
+        ) if error.errno == errno.EROFS else _ELSEWHERE
     if boot:
         found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
         with suppress(OSError):

@@ -61,6 +61,17 @@ def test_every_error_becomes_its_exit_code(
             f"envbuild: cannot read or write lock.toml: Permission denied{ARROW}{CHECK}\n",
         ),
         (
+            OSError(errno.EROFS, "Read-only file system", "/store/derived/runs/run-1"),
+            2,
+            f"envbuild: the store /store cannot be written: Read-only file system{ARROW}mount it so that it can be "
+            "written, or copy the store to another folder: cp -a STORE FOLDER; export ENVBUILD_STORE=FOLDER\n",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "/storefront"),
+            2,
+            f"envbuild: cannot read or write /storefront: Read-only file system{ARROW}{CHECK}\n",
+        ),
+        (
             OSError(errno.EISDIR, "Is a directory", ".Dockerfile.tmp", None, "Dockerfile"),
             2,
             f"envbuild: cannot read or write Dockerfile: Is a directory{ARROW}{CHECK}\n",
@@ -85,6 +96,7 @@ def test_what_the_system_refuses_is_no_bug(
     def fail(arguments: Sequence[str]) -> int:
         raise fault
 
+    monkeypatch.setenv("ENVBUILD_STORE", "/store")
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err == reported
