@@ -58,11 +58,9 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
     note = notes / f"{key}.json"
     if boot:
         with suppress(OSError, msgspec.MsgspecError):
-            found = msgspec.json.decode(note.read_bytes(), type=_Found)
-            if found.way is None:
-                return found.why, found.hint
-            if found.way.scratch == scratch or is_own(found.way.scratch):
-                return found.way
+            kept = msgspec.json.decode(note.read_bytes(), type=_Kept).way
+            if kept.scratch == scratch or is_own(kept.scratch):
+                return kept
     try:
         if lost := _lost(scratch):  # mounted otherwise it may keep it: nothing is remembered
             return f"the file system of {scratch} does not keep {lost}, which images need", _ELSEWHERE
@@ -73,30 +71,30 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
-        return f"cannot write to {name}: {error.strerror}", way_out(
-            error.errno
-        ) if error.errno == errno.EROFS else _ELSEWHERE
-    if boot:
-        found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
+        hint = way_out(error.errno) if error.errno == errno.EROFS else _ELSEWHERE
+        return f"cannot write to {name}: {error.strerror}", hint
+    if boot and isinstance(way, Way):
         with suppress(OSError):
             notes.mkdir(parents=True, exist_ok=True)
-            atomic_write(note, msgspec.json.encode(found))
+            atomic_write(note, msgspec.json.encode(_Kept(way=way)))
     return way
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept: a way, or why there is none and what to do."""
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept: a way that works.
 
-    way: Way | None = None
-    why: str = ""
-    hint: str = ""
+    A refusal is not: a filter of system calls, as a container's engine sets one, shows nowhere, and the same store may
+    be used outside of it.
+    """
+
+    way: Way
 
 
 def _lost(scratch: Path) -> str:
     """Return what of an image's files the folder's file system does not keep; empty if it keeps all.
 
-    FAT and exFAT keep no links, modes and odd seconds, NTFS no modes unless it is mounted with ``permissions``, some
-    network file systems no owners (``root_squash``), and others take ``A`` and ``a`` for one name.
+    FAT and exFAT keep no links, modes and odd seconds, NTFS (ntfs-3g) no modes, NFS with ``root_squash`` no owners, and
+    others take ``A`` and ``a`` for one name.
     """
     with own_folder(scratch) as folder:
         link, file = folder / "link", folder / "file"

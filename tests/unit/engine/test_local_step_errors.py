@@ -79,6 +79,19 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
 
 
+def test_what_the_kernel_refuses_is_no_answer_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's filter of system calls shows nowhere, and its store may be that of the machine, which has none."""
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    found: list[Any] = [("the kernel does not let this user make namespaces", "hint"), way]
+    monkeypatch.setattr(self_check, "_find", lambda scratch: found.pop(0))
+    assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == (
+        "the kernel does not let this user make namespaces",
+        "hint",
+    )
+    for _ in range(2):
+        assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+
+
 def test_a_root_without_devices_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As somebody makes one for ``chroot``: another disk for the store, as advised before, would not help."""
     missing = OSError(errno.ENOENT, "No such file or directory", "/dev/null")
