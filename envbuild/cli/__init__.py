@@ -18,6 +18,8 @@ _GARBAGE = 100_000
 """New objects until one looks for garbage: at 700, to look at what is imported is a tenth of a short command."""
 _SIGHUP, _SIGINT, _SIGPIPE = 1, 2, 13
 """Of all systems that envbuild runs on; ``signal`` makes enumerations of its numbers."""
+_FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
+"""What a failing disk answers, and a network's whose server does not (NFS mounted ``soft``)."""
 _UNFLUSHED = 120
 """The interpreter's own exit code where the last of what was printed could not be written."""
 
@@ -163,7 +165,7 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + _SIGPIPE
     except OSError as error:
-        if error.errno == errno.EIO and not error.filename:  # the terminal is closed
+        if error.errno == errno.EIO and not error.filename and _terminal_is_closed():
             _drop_streams()
             return 128 + _SIGHUP
         return 1 if ended else _refused(error)
@@ -188,6 +190,20 @@ def _invoke(arguments: Sequence[str]) -> int:
     from envbuild.cli.app import invoke
 
     return invoke(arguments)
+
+
+def _terminal_is_closed() -> bool:
+    """Whether a standard stream is a terminal that is gone; a disk that fails answers EIO too, and is none."""
+    import fcntl
+    import termios
+
+    for number in (0, 1, 2):
+        try:
+            fcntl.ioctl(number, termios.TCGETS, bytes(256))
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return True
+    return False
 
 
 def _drop_streams() -> None:
@@ -234,6 +250,12 @@ def _refused(error: OSError) -> int:
     name = error.filename2 or error.filename
     if error.errno in NO_SPACE:
         _print_error(f"{no_space(error.errno, on=' on device')}{f': {name}' if name else ''}", "free some, then rerun")
+        return BuildError.exit_code
+    if error.errno in _FAILING:
+        _print_error(
+            f"a disk does not answer as it should{f', at {name}' if name else ''}: {error.strerror}",
+            "read what the kernel says: dmesg; or use another disk, for the store: export ENVBUILD_STORE=FOLDER",
+        )
         return BuildError.exit_code
     if error.errno == errno.ENOENT and not _directory_exists():
         _print_error("the current folder does not exist any more", "cd into one that does")

@@ -80,10 +80,14 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
         with os.fdopen(descriptor, "w+b") as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
+            with suppress(
+                PermissionError
+            ):  # of its own making, as narrow as can be: it stays that where modes are fixed
+                os.fchmod(stream.fileno(), mode)
             if hand_over and os.geteuid() == 0:
                 above = path.parent.stat()
-                os.fchown(stream.fileno(), above.st_uid, above.st_gid)
+                with suppress(PermissionError):  # NFS with root_squash
+                    os.fchown(stream.fileno(), above.st_uid, above.st_gid)
             if sync:
                 os.fsync(stream.fileno())
             Path(name).replace(path)  # while it is held
