@@ -185,7 +185,7 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + _SIGPIPE
     except OSError as error:
-        if error.errno == errno.EIO and not error.filename:  # the terminal is closed
+        if error.errno == errno.EIO and not error.filename and _terminal_is_closed():
             _drop_streams()
             return 128 + _SIGHUP
         return 1 if ended else _fault(error)
@@ -222,6 +222,20 @@ def _end_begun() -> None:
     end = getattr(sys.modules.get("envbuild.engine.local.early"), "end", None)
     if end is not None:
         end()
+
+
+def _terminal_is_closed() -> bool:
+    """Whether a standard stream is a terminal that is gone; a disk that fails answers EIO too, and is none."""
+    import fcntl
+    import termios
+
+    for number in (0, 1, 2):
+        try:
+            fcntl.ioctl(number, termios.TCGETS, bytes(256))
+        except OSError as error:
+            if error.errno == errno.EIO:
+                return True
+    return False
 
 
 def _drop_streams() -> None:

@@ -11,9 +11,12 @@ import sys
 
 from envbuild import __version__
 from envbuild.cli.console import print_error
-from envbuild.core.fs import SYSTEM_FOLDERS
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
 from envbuild.core.limits import explained
 from envbuild.errors import BuildError, EngineError, UsageError
+
+_FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
+"""What a failing disk answers, and a network's whose server does not (NFS mounted ``soft``)."""
 
 
 def limited(error: Exception) -> int:
@@ -28,11 +31,20 @@ def limited(error: Exception) -> int:
 def refused(error: OSError) -> int:
     """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
     name = error.filename2 or error.filename
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        print_error(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
+    if error.errno in NO_SPACE:
+        print_error(f"{no_space(error.errno, on=' on device')}{f': {name}' if name else ''}", "free some, then rerun")
+        return BuildError.exit_code
+    if error.errno in _FAILING:
+        print_error(
+            f"a disk does not answer as it should{f', at {name}' if name else ''}: {error.strerror}",
+            "read what the kernel says: dmesg; or use another disk, for the store: export ENVBUILD_STORE=FOLDER",
+        )
         return BuildError.exit_code
     if error.errno == errno.ENOENT and not _directory_exists():
         print_error("the current folder does not exist any more", "cd into one that does")
+        return UsageError.exit_code
+    if error.errno == errno.EROFS and (store := _store_of(str(name))):
+        print_error(f"the store {store} cannot be written: {error.strerror}", way_out(error.errno))
         return UsageError.exit_code
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
@@ -46,6 +58,17 @@ def refused(error: OSError) -> int:
         print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
         return EngineError.exit_code
     return limited(error) or unexpected(error)
+
+
+def _store_of(path: str) -> str:
+    """Return the store's folder if a path is below it, else an empty text."""
+    from envbuild.store.objects import default_root
+
+    try:
+        root = str(default_root())
+    except UsageError:
+        return ""
+    return root if path.startswith(f"{root}/") else ""
 
 
 def _directory_exists() -> bool:

@@ -35,10 +35,32 @@ _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 """The way out when the store's disk takes no more."""
 
+_WRITABLE = (
+    "mount it so that it can be written, or copy the store to another folder: cp -a STORE FOLDER; "
+    "export ENVBUILD_STORE=FOLDER"
+)
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of errors of a file system that takes no more, or no more of this user."""
+
 SYSTEM_FOLDERS = "this root lacks what every Linux has: mount --rbind /dev ROOT/dev; mount -t proc proc ROOT/proc"
 """The way out where a device or a file of ``/proc`` is missing, as in a root that somebody made for ``chroot``."""
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems without locks answer: Lustre without its option ``flock``, NFS without its daemon for locks."""
+
+
+def way_out(number: int | None) -> str:
+    """Return what to do where the store's file system refuses a write, by the error's number."""
+    return _WRITABLE if number == errno.EROFS else ELSEWHERE
+
+
+def no_space(number: int, on: str = "") -> str:
+    """Return that there is no space left, and that it is a quota that ended where that is so.
+
+    Args:
+        number: the error's, one of ``NO_SPACE``.
+        on: what follows where the disk is full.
+    """
+    return "no space left within the disk quota (quota -s)" if number == errno.EDQUOT else f"no space left{on}"
 
 
 @contextmanager
@@ -58,10 +80,14 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
         with os.fdopen(descriptor, "w+b") as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
+            with suppress(
+                PermissionError
+            ):  # of its own making, as narrow as can be: it stays that where modes are fixed
+                os.fchmod(stream.fileno(), mode)
             if hand_over and os.geteuid() == 0:
                 above = path.parent.stat()
-                os.fchown(stream.fileno(), above.st_uid, above.st_gid)
+                with suppress(PermissionError):  # NFS with root_squash
+                    os.fchown(stream.fileno(), above.st_uid, above.st_gid)
             if sync:
                 os.fsync(stream.fileno())
             Path(name).replace(path)  # while it is held
@@ -149,8 +175,17 @@ def temporary_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
     above = Path(tempfile.gettempdir()) if beside is None else beside
     _sweep(above, prefix)
     folder, stream = _owned_folder(prefix, above)
-    with folder as name, registered(Path(name)), stream:
-        yield Path(name)
+    try:
+        with folder as name, registered(Path(name)), stream:
+            yield Path(name)
+    finally:
+        _gone_when_closed(Path(folder.name))
+
+
+def _gone_when_closed(folder: Path) -> None:
+    """Remove an empty folder: on FUSE and NFS it could not go as long as its locked file was open."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _owned_folder(prefix: str, above: Path) -> tuple[tempfile.TemporaryDirectory[str], BufferedWriter]:
@@ -188,9 +223,11 @@ def remove_dead_folder(path: Path) -> None:
                 import shutil
 
                 shutil.rmtree(path, ignore_errors=True)
+                break
+        else:
+            if not _RANDOM.search(path.name):
                 return
-        if _RANDOM.search(path.name):  # its process was killed before it could put a file into it
-            path.rmdir()
+        _gone_when_closed(path)  # or its process was killed before it could put a file into it
 
 
 def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:

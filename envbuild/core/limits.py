@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import resource
 
+_CLONE3 = 435
+"""Number of the call on all machines."""
 _THREAD = "can't start new thread"
 """What ``threading`` raises where the kernel starts none."""
 
@@ -52,11 +54,24 @@ def _memory() -> tuple[str, str] | None:
 
 
 def _processes() -> tuple[str, str]:
+    if _clone3_is_forbidden():
+        return (
+            "cannot start a thread: a filter of system calls forbids clone3 (EPERM) where C libraries expect ENOSYS",
+            "update the container's engine (Docker 20.10.10, libseccomp 2.5 or newer), or start it with --privileged",
+        )
     most = _at_most(_limit(resource.RLIMIT_NPROC), " of this user")
     return (
         f"cannot start another process or thread{most}",
         "end other programs, or raise the limit (ulimit -u, pids.max of the control group), then rerun",
     )
+
+
+def _clone3_is_forbidden() -> bool:
+    """Whether clone3(2) is refused, whatever its arguments: with none at all the kernel finds them too small."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.syscall(_CLONE3, None, 0) == -1 and ctypes.get_errno() == errno.EPERM
 
 
 def _limit(which: int) -> int | None:

@@ -12,6 +12,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _DEPTH = 32
 """Levels of folders that are open at once; deeper ones are moved up."""
+_STILL_OPEN = (".fuse_hidden", ".nfs")
+"""How names begin that FUSE and NFS give to files that are removed while they are open (libfuse, lib/fuse.c; Linux,
+fs/nfs/unlink.c). They go when the file is closed; who removes one before that gets another of its kind."""
 _ROUNDS = 100_000
 """How deep folders may be; also an end to a program that makes new ones all the time."""
 
@@ -38,12 +41,28 @@ def remove_tree(path: Path) -> bool:
         os.close(above)
 
 
+def remove_held(folder: Path, lock: int) -> bool:
+    """Remove a folder together with the locked file in it that shows that it is in use, and close that file.
+
+    Where a file that is open keeps its folder from going (FUSE, NFS), the folder goes after that.
+
+    Args:
+        lock: descriptor of the file.
+
+    Returns:
+        Whether the folder is gone.
+    """
+    gone = remove_tree(folder)
+    os.close(lock)
+    return gone or remove_tree(folder)
+
+
 def _empty(top: int, depth: int = 0) -> None:
     """Remove what is in an open folder, until nothing more goes."""
     before: set[str] = set()
     for _ in range(_ROUNDS):
         names = set(os.listdir(top))
-        if not names or names == before:
+        if not names or names == before or (before and all(name.startswith(_STILL_OPEN) for name in names)):
             return
         before = names
         for name in names:

@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol, cast
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import ELSEWHERE, atomic_file, atomic_write
+from envbuild.core.fs import atomic_file, atomic_write, way_out
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Layer
 from envbuild.image.tar.sink import write_all
@@ -233,7 +233,9 @@ class Layers:
         except (_OtherBytesError, FileNotFoundError, ValueError, zlib.error, BuildError):
             return False
         except OSError as error:
-            raise BuildError(f"cannot make {blob.path} from its tree: {error.strerror}", ELSEWHERE) from error
+            raise BuildError(
+                f"cannot make {blob.path} from its tree: {error.strerror}", way_out(error.errno)
+            ) from error
         return True
 
 

@@ -24,7 +24,7 @@ from envbuild.operations.events import (
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.sources import build_missing, built_wheels
 from envbuild.operations.standalone import standalone_sources
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreWriteError
 
 if TYPE_CHECKING:
     from envbuild.lockfile.model import Lock
@@ -189,6 +189,8 @@ def _fetch(
     began = time.monotonic()
     try:
         return _from_sources(loaded, store, folders, missing, offline=offline, events=events, only=only)
+    except StoreWriteError:
+        raise
     except (IntegrityError, ResolveError) as error:
         left = {sha256 for sha256 in missing if not store.has(sha256)}
         if offline or not left:
@@ -256,6 +258,8 @@ def _from_sources(
     wheels, why_not = _wheels_or_why(loaded, wanted - remembered.keys())
     try:
         return fetch_items(items(wheels, remembered), store, events, network, ways=ways)
+    except StoreWriteError:
+        raise
     except IntegrityError as error:
         # A remembered place may be gone, or have other bytes by now.
         left = {sha256 for sha256 in remembered if not store.has(sha256)}

@@ -230,7 +230,8 @@ def _give(status: os.stat_result, copy: BinaryIO) -> None:
     """Give an open copy its original's owner, permissions and times, as far as this user may."""
     with suppress(OSError):
         os.fchown(copy.fileno(), status.st_uid, status.st_gid)
-    os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+    with suppress(PermissionError):  # file systems with modes of their own
+        os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
     os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
@@ -247,7 +248,8 @@ def _like(source: Path, target: Path) -> None:
     status = source.stat()
     with suppress(OSError):
         os.chown(target, status.st_uid, status.st_gid)
-    target.chmod(stat.S_IMODE(status.st_mode))
+    with suppress(PermissionError):
+        target.chmod(stat.S_IMODE(status.st_mode))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

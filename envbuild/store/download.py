@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envbuild.core.fs import ELSEWHERE, open_regular
-from envbuild.errors import IntegrityError
+from envbuild.core.fs import NO_SPACE, no_space, open_regular, way_out
 from envbuild.net.config import redacted
 from envbuild.net.http import Http, HttpError
 from envbuild.net.transfer import ContentMismatch, Control, Transfer
-from envbuild.store.objects import NO_SPACE, Store, WrongBytesError
+from envbuild.store.objects import Store, StoreWriteError, WrongBytesError
 from envbuild.store.partial import Part, copy_into
 
 
@@ -120,15 +119,15 @@ class Download:
         """Sources to try in their order; without the network only those of this machine."""
         return [source for source in item.sources if not self.control.network.offline or local_path(source) is not None]
 
-    def _refused(self, item: Item, part: Part, error: OSError) -> IntegrityError:
+    def _refused(self, item: Item, part: Part, error: OSError) -> StoreWriteError:
         """Explain why the store did not take the bytes; what it took is given back to a full disk."""
         missing = item.size - part.size
         if error.errno in NO_SPACE:
             part.restart()
-            reason = f"has no space left: {item.name} needs {missing} bytes more"
+            reason = f"has {no_space(error.errno)}: {item.name} needs {missing} bytes more"
         else:
             reason = f"cannot be written: {error.strerror}"
-        return IntegrityError(f"the store {self.store.root} {reason}", ELSEWHERE)
+        return StoreWriteError(f"the store {self.store.root} {reason}", way_out(error.errno))
 
 
 def _copy(path: Path, item: Item, part: Part, transfer: Transfer) -> None:

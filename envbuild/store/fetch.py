@@ -23,7 +23,7 @@ from envbuild.net.http import Http
 from envbuild.net.pool import StoppedError, run_all
 from envbuild.net.transfer import Control
 from envbuild.store.download import Download, Item, UnavailableError
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreWriteError
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 
@@ -180,7 +180,7 @@ def _check_space(missing: Sequence[Item], store: Store) -> None:
     need = sum(item.size for item in missing) - sum(store.part_size(item.sha256) for item in missing)
     free = store.free_bytes() if need > 0 else None
     if free is not None and need > free:
-        raise IntegrityError(
+        raise StoreWriteError(
             f"the store {store.root} has too little space: {len(missing)} files need {human_bytes(need)}, "
             f"{human_bytes(free)} are free",
             ELSEWHERE,

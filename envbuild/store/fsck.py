@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from envbuild.core.fs import claimed
+from envbuild.core.fs import claimed, way_out
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
 from envbuild.store.inventory import StoreEntry
@@ -70,12 +70,17 @@ def _check_derived(store: Store, entry: StoreEntry, checks: Checks, advance: Adv
     if whole and (kind not in checks or checks[kind](folder, advance)):
         return True
     lock = folder.with_name(f".{key}.lock")
-    with claimed(lock):
-        with suppress(FileNotFoundError):
-            if not os.path.samestat(before, folder.stat()):
-                whole = True
-            else:
-                shutil.rmtree(folder)
-                whole = False
-        lock.unlink(missing_ok=True)
+    try:
+        with claimed(lock):
+            with suppress(FileNotFoundError):
+                if not os.path.samestat(before, folder.stat()):
+                    whole = True
+                else:
+                    shutil.rmtree(folder)
+                    whole = False
+            lock.unlink(missing_ok=True)
+    except OSError as error:
+        raise IntegrityError(
+            f"{entry.path} is damaged, and cannot be removed: {error.strerror}", way_out(error.errno)
+        ) from error
     return whole

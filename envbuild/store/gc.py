@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.digest import SHA256
-from envbuild.core.fs import ELSEWHERE, remove_dead, remove_dead_folder
+from envbuild.core.fs import remove_dead, remove_dead_folder, way_out
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
 from envbuild.store.inventory import INDEXES, StoreEntry
@@ -100,7 +100,9 @@ def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda
     except OSError as error:
         if error.errno not in REFUSED:
             raise
-        raise IntegrityError(f"the store {store.root} cannot be written: {error.strerror}", ELSEWHERE) from error
+        raise IntegrityError(
+            f"the store {store.root} cannot be written: {error.strerror}", way_out(error.errno)
+        ) from error
     return gone
 
 

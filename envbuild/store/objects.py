@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Literal
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named, open_regular
+from envbuild.core.fs import (
+    NO_SPACE,
+    atomic_write,
+    boot_id,
+    claimed,
+    is_named,
+    no_space,
+    open_regular,
+    way_out,
+)
 from envbuild.core.patterns import lazy
 from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
@@ -37,7 +46,6 @@ _SUMS, _BOOT = ".sums.json", ".boot"
 _SUMMED_ELSEWHERE = frozenset({"layer.tar", "boot"})
 """Of a layer: its digest is in ``layer.json``, and when it was compared with it in ``boot`` (image/layer_cache.py)."""
 Condition = Literal["sound", "damaged", "absent"]
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP}
 
 
@@ -62,6 +70,10 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
 
 class WrongBytesError(IntegrityError):
     """Bytes are not those that were promised."""
+
+
+class StoreWriteError(IntegrityError):
+    """The store's own file system takes no more, or may not be written: no other source of a file helps."""
 
 
 class Store:
@@ -344,15 +356,16 @@ class Store:
         return self.root / "part" / sha256
 
     @contextmanager
-    def explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = IntegrityError) -> Iterator[None]:
+    def explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = StoreWriteError) -> Iterator[None]:
         """Turn what the store's file system refuses into an error a person can act on; other errors pass."""
         try:
             yield
         except OSError as error:
             if error.errno not in reasons:
                 raise
-            verb = "has no space left" if error.errno in NO_SPACE else f"cannot be written: {error.strerror}"
-            raise kind(f"the store {self.root} {verb}", ELSEWHERE) from error
+            full = error.errno in NO_SPACE
+            verb = f"has {no_space(error.errno)}" if full else f"cannot be written: {error.strerror}"
+            raise kind(f"the store {self.root} {verb}", way_out(error.errno)) from error
 
 
 def _key(key: str) -> str:

@@ -74,7 +74,7 @@ ONLY: dict[str, str | tuple[str, ...]] = {
     "jinja2": ("image.dockerfile", "reports.page", "cluster.batch", "cluster.kubernetes"),
     "markupsafe": "reports.page",
     "pygal": "reports.chart",
-    "yaml": ("spec.yaml", "engine.local.gpus", "cluster.kubernetes"),
+    "yaml": ("spec.yaml", "engine.local.descriptions", "cluster.kubernetes"),
     "typer": "cli.",
     "rich": "cli.",
     "pysequoia": "resolve.debian.",

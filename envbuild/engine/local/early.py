@@ -165,9 +165,13 @@ class Start:
         if self.folder:
             from pathlib import Path
 
-            from envbuild.engine.local.trees import remove
+            from envbuild.core.removal import remove_held, remove_tree
 
-            remove(Path(self.folder))
+            if self.lock >= 0:
+                remove_held(Path(self.folder), self.lock)
+                self.lock = -1
+            else:
+                remove_tree(Path(self.folder))
         for lock in (self.lock, self.group_lock):
             if lock >= 0:
                 os.close(lock)

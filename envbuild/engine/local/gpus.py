@@ -12,23 +12,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from envbuild.core.driver_gpus import FOLDER, driver_gpus
-from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting
-from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
+from envbuild.core.text import plain
+from envbuild.engine.cdi import FOLDERS, KIND, chosen_names
 from envbuild.engine.local.program_request import Handed
 from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport, refuse_fewer
 
+if TYPE_CHECKING:
+    from envbuild.engine.local.descriptions import Description
+
 VARIABLE = "ENVBUILD_CDI_DIRS"
 """Folders of descriptions instead of the default ones, separated by colons."""
-_LIMIT = 4 << 20
-_GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
 _PROC = Path("/") / FOLDER
@@ -73,117 +74,51 @@ def handed(gpus: Gpus) -> Handed:
     return _by_search(gpus, libraries)
 
 
-def _described() -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the edits of each described GPU by its name below ``nvidia.com/gpu``: those of all, then its own."""
-    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+def _described() -> dict[str, Description]:
+    """Return the descriptions of this machine's GPUs by their names below ``nvidia.com/gpu``."""
+    from envbuild.engine.local.descriptions import find_descriptions
+
     folders = setting("cdi-dirs")
-    for folder in folders.split(":") if folders else FOLDERS:
-        with suppress(OSError):
-            for path in sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES):
-                table = _read(path)
-                if table.get("kind") == KIND:
-                    shared = _table(table, "containerEdits")
-                    for device in _tables(table, "devices"):
-                        found[str(device.get("name"))] = (shared, _table(device, "containerEdits"))
-    return found
+    return find_descriptions(folders.split(":") if folders else FOLDERS)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """Read a description; one that cannot be read describes nothing."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(_LIMIT)
-        if path.suffix == ".json":
-            table = parse_json(data)
-        else:
-            import yaml
+def _by_description(gpus: Gpus, described: Mapping[str, Description]) -> Handed:
+    from envbuild.engine.local.descriptions import GENERATE, apply
 
-            table = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - it is safe
-    except (OSError, ValueError, RecursionError):
-        return {}
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] == "yaml":
-            return {}
-        raise
-    return table if isinstance(table, dict) else {}
-
-
-def _by_description(gpus: Gpus, devices: Mapping[str, Sequence[Mapping[str, Any]]]) -> Handed:
-    names = gpus.devices or chosen_names(gpus, tuple(devices))
-    edits: list[Mapping[str, Any]] = []
+    names = gpus.devices or chosen_names(gpus, tuple(described))
     for name in names:
-        if name not in devices:
+        if name not in described:
             raise GpusRefusedError(
-                f"this machine describes no GPU {KIND}={name}; it has {', '.join(sorted(devices))}",
-                f"list them: nvidia-ctk cdi list; or {_GENERATE}",
+                f"this machine describes no GPU {KIND}={name}; it has {', '.join(map(plain, sorted(described)))}",
+                f"list them: nvidia-ctk cdi list; or {GENERATE}",
             )
-        edits += [each for each in devices[name] if each not in edits]
-    mounts: dict[str, Mapping[str, Any]] = {}
-    variables: dict[str, str] = {}
-    links: dict[str, str] = {}
-    folders: list[str] = []
-    for edit in edits:
-        for node in _tables(edit, "deviceNodes"):
-            target = str(node.get("path"))
-            mounts[target] = _mount(str(node.get("hostPath") or target), target, devices=True)
-        for mount in _tables(edit, "mounts"):
-            mounts[str(mount.get("containerPath"))] = _mount(
-                str(mount.get("hostPath")), str(mount.get("containerPath")), read_only="ro" in mount.get("options", ())
-            )
-        for text in edit.get("env") or ():
-            name, _, value = str(text).partition("=")
-            variables[name] = value
-        for hook in _tables(edit, "hooks"):
-            _do(hook.get("args") or (), links, folders)
-    return Handed(mounts=tuple(mounts.values()), variables=variables, links=links, folders=tuple(folders))
-
-
-def _mount(source: str, target: str, *, devices: bool = False, read_only: bool = False) -> Mapping[str, Any]:
-    """Describe a mount; raises ``GpusRefusedError`` if there is nothing to mount."""
-    if not source.startswith("/") or not target.startswith("/") or not Path(source).exists():
-        raise GpusRefusedError(
-            f"the description of the GPUs names {source}, which this machine does not have", _GENERATE
-        )
-    file = not Path(source).is_dir()
-    return {"source": source, "target": target, "read_only": read_only, "file": file, "devices": devices}
-
-
-def _do(arguments: Iterable[object], links: dict[str, str], folders: list[str]) -> None:
-    """Do what a hook of NVIDIA's toolkit would; of others nothing is known."""
-    words = list(map(str, arguments))
-    options = list(_options(words))
-    if "create-symlinks" in words:
-        for name, value in options:
-            target, both, path = value.partition("::")
-            if name == "link" and both:
-                links[path] = target
-    elif "update-ldcache" in words:
-        folders += [value for name, value in options if name == "folder" and value.startswith("/")]
-
-
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield ``--name value`` and ``--name=value``."""
-    for index, word in enumerate(words):
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            yield name, value if equals else "".join(words[index + 1 : index + 2])
+    made = apply(names, described)
+    return Handed(
+        mounts=tuple(made.mounts.values()),
+        variables=made.variables,
+        links=made.links,
+        folders=tuple(made.folders),
+        groups=tuple(made.groups),
+    )
 
 
 def _by_search(gpus: Gpus, libraries: Mapping[str, str]) -> Handed:
     """Hand over what the driver installed: control nodes, the nodes of the chosen GPUs, libraries, tools."""
+    from envbuild.engine.local.descriptions import mount
+
     nodes = [f"/dev/{name}" for name in _CONTROL if Path(f"/dev/{name}").exists()]
     nodes += [f"/dev/nvidia{minor}" for minor in _minors(gpus)]
     nodes += ["/dev/nvidia-caps"] if Path("/dev/nvidia-caps").is_dir() else []
-    mounts = [_mount(path, path, devices=True) for path in nodes]
+    mounts = [mount(path, path, devices=True) for path in nodes]
     folder = "/usr/local/nvidia/lib64"
-    mounts += [_mount(path, f"{folder}/{name}", read_only=True) for name, path in sorted(libraries.items())]
+    mounts += [mount(path, f"{folder}/{name}", read_only=True) for name, path in sorted(libraries.items())]
     for name in _TOOLS:
         for place in ("/usr/bin", "/usr/local/bin", "/bin"):
             if Path(f"{place}/{name}").is_file():
-                mounts.append(_mount(f"{place}/{name}", f"/usr/bin/{name}", read_only=True))
+                mounts.append(mount(f"{place}/{name}", f"/usr/bin/{name}", read_only=True))
                 break
     if Path("/proc/driver/nvidia").is_dir():
-        mounts.append(_mount("/proc/driver/nvidia", "/proc/driver/nvidia", read_only=True))
+        mounts.append(mount("/proc/driver/nvidia", "/proc/driver/nvidia", read_only=True))
     variables = {}
     if any(name.startswith("MIG-") for name in gpus.devices):
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus.devices)
@@ -253,13 +188,3 @@ def _add_cached(found: dict[str, str]) -> None:
                 if arrow and ("x86-64" in kind or "AArch64" in kind) and _driver_library().match(name):
                     found.setdefault(name, path)
             return
-
-
-def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = table.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _tables(table: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = table.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -71,7 +71,7 @@ _HIDDEN = ("kcore", "keys", "timer_list", "acpi", "scsi", "sched_debug")
 _ENGINES = ("dev", "proc", "sys")
 """Folders of the root file system whose content is no part of a result."""
 _TAIL, _LINE = 16 << 10, 1 << 10
-_FULL = b"no space left on device"
+_FULL = (b"no space left on device", b"disk quota exceeded")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATUS = 2
 _XATTR = "SCHILY.xattr."
@@ -121,7 +121,7 @@ def main() -> None:
     except _RefusedError as refused:
         _send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
-        _send(failed=error.strerror or str(error), reason=error.errno or 0)
+        _send(failed=f"use {error.filename}" if error.filename else "prepare the step", reason=error.errno or 0)
 
 
 def _become_root(user: str) -> bool:
@@ -437,7 +437,7 @@ class _Command:
         while chunk := os.read(self._output, 1 << 16):
             full = full or _line_with(_FULL, tail[-_LINE:] + chunk)
             tail = (tail + chunk)[-_TAIL:]
-        if _FULL not in tail.lower():
+        if not _line_with(_FULL, tail):
             tail += full  # dpkg goes on, and prints more than is kept
         code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
         self._check(os.read(self._fault, 1 << 12))
@@ -453,9 +453,9 @@ class _Command:
             raise _RefusedError(*json.loads(message))
 
 
-def _line_with(word: bytes, text: bytes) -> bytes:
-    """Return the first line that has a word in small letters, with a line break before it; empty if there is none."""
-    return next((b"\n" + line for line in text.splitlines() if word in line.lower()), b"")
+def _line_with(words: tuple[bytes, ...], text: bytes) -> bytes:
+    """Return the first line with one of the words in small letters, and a line break before it; empty without any."""
+    return next((b"\n" + line for line in text.splitlines() if any(word in line.lower() for word in words)), b"")
 
 
 def _supervised(word: bytes, waiting: int, writer: int, noted: int, owners: Any) -> None:

@@ -28,8 +28,8 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from envbuild.core.fs import hold
-from envbuild.core.removal import remove_tree
+from envbuild.core.fs import NO_SPACE, hold, no_space
+from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
 from envbuild.engine.local.identities import gives_owners
@@ -49,6 +49,9 @@ _READABLE = 0o004
 """Of a file's mode: the step's root is somebody else."""
 _SHARE = 4
 """A step's files are in memory only where there is so many times as much of it."""
+_NOTHING_LEFT = 1 << 16
+"""Bytes below which a disk is taken for full."""
+_FULL = ("no space left on device", "disk quota exceeded")
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
 
 
@@ -154,9 +157,12 @@ class NamespaceSteps:
     def _sweep(self) -> None:
         """Remove what steps left whose process was killed."""
         for left in self._scratch.glob("step-*"):
-            with suppress(OSError), (left / "lock").open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(left)
+            with suppress(OSError):
+                with (left / "lock").open("wb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    gone = remove_tree(left)
+                if not gone:
+                    _remove(left)
 
 
 @contextmanager
@@ -274,7 +280,7 @@ def _judge(step: Step | TreeStep, process: subprocess.Popen[bytes], root: Path) 
                 _LEND,
             )
         elif answer["code"] != 0:
-            raise _failed(step, int(answer["code"]), str(answer["output"]))
+            raise _failed(step, int(answer["code"]), str(answer["output"]), full=_is_full(root))
         elif answer["missing"]:
             raise BuildError(f"{' '.join(step.command[:3])} left no {step.result}")
         else:
@@ -415,9 +421,9 @@ def _leave(folder: Path, lock: int, *, later: bool) -> None:
             root = folder / "root"
             if root.exists() and any(root.iterdir()):
                 _remove(root)
-            _remove(folder)
         finally:
-            os.close(lock)
+            if not remove_held(folder, lock):
+                _remove(folder)
 
     if later:
         threading.Thread(target=remove, name="remove-step").start()
@@ -436,11 +442,25 @@ def _remove(folder: Path) -> None:
             process.stdin.write(b"\n")
 
 
-def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | EngineError:
-    """Report that the command failed, as ``docker_step.py`` does."""
+def _is_full(folder: Path) -> bool:
+    """Whether a file system takes nothing more: programs that end for that do not always print it readably."""
+    with suppress(OSError):
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize < _NOTHING_LEFT or (found.f_files > 0 and found.f_favail == 0)
+    return False
+
+
+def _failed(step: Step | TreeStep, code: int, output: str, *, full: bool = False) -> BuildError | EngineError:
+    """Report that the command failed, as ``docker_step.py`` does.
+
+    Args:
+        full: the disk is, whatever was printed.
+    """
     text = output.strip() or "(it printed nothing)"
-    if full := next((line for line in text.splitlines() if "no space left on device" in line.lower()), ""):
-        return _no_space(full)
+    if line := next((line for line in text.splitlines() if any(word in line.lower() for word in _FULL)), ""):
+        return _no_space(line)
+    if full:
+        return _no_space(f"{' '.join(step.command[:3])} failed with exit code {code}: no space left on device")
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
     return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 
@@ -448,8 +468,10 @@ def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | Engin
 def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
     """Describe what the kernel refused."""
     reason = int(answer["reason"])
-    if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
-        return _no_space(answer["failed"])
+    if reason in NO_SPACE and "namespace" not in answer["failed"]:
+        said = str(answer["failed"])
+        named = any(word in said.lower() for word in _FULL)
+        return _no_space(said if named else f"{said}: {no_space(reason, on=' on device')}")
     if answer["failed"] == EMULATE:
         return EngineError(
             f"cannot run build steps of another architecture: cannot {EMULATE}: {os.strerror(reason)}", _NATIVE
@@ -459,6 +481,8 @@ def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
             f"cannot {START}", "choose another folder: export ENVBUILD_STORE=FOLDER; or remount it with exec"
         )
     message = f"cannot run a build step without a container engine: cannot {answer['failed']}: {os.strerror(reason)}"
+    if answer["failed"].startswith("use "):  # a file or folder of the step's own, in the store
+        return EngineError(message, "choose another disk: export ENVBUILD_STORE=FOLDER")
     return EngineError(message, _ALLOW if reason in _FORBIDDEN else "")
 
 
@@ -475,10 +499,8 @@ _NATIVE = (
 
 def _no_space(text: str) -> BuildError:
     """Report what found the disk full, which is that of the store."""
-    said = text.strip()
-    what = said if "no space left" in said.lower() else f"{said}: no space left on device"
     return BuildError(
-        f"cannot run a build step: {what}", "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
+        f"cannot run a build step: {text.strip()}", "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
     )
 
 

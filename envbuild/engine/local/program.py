@@ -21,13 +21,13 @@ from envbuild.core import quick_json
 from envbuild.core.fs import hold, random_name
 from envbuild.core.leftovers import registered
 from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.core.removal import remove_held
 from envbuild.engine.local import early
 from envbuild.engine.local.helper import Helper, leave, take
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
 from envbuild.engine.local.program_request import Handed, describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
-from envbuild.engine.local.trees import remove
 from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
@@ -381,8 +381,7 @@ def own_folder(scratch: Path, begun: early.Start | None = None) -> Iterator[Path
                     (folder / name).mkdir(mode=0o755)
             yield folder
     finally:
-        remove(folder)
-        os.close(lock)
+        remove_held(folder, lock)
 
 
 def _new_folder(scratch: Path) -> tuple[Path, int]:
@@ -399,9 +398,15 @@ def _new_folder(scratch: Path) -> tuple[Path, int]:
 def sweep(scratch: Path) -> None:
     """Remove the folders of runs whose process was killed."""
     for name in os.listdir(scratch):  # noqa: PTH208 - by a pattern takes 0.3 ms of each run
-        if name.startswith("run-"):
-            left = scratch / name
-            with suppress(OSError), (left / "lock").open("wb") as lock:
+        if not name.startswith("run-"):
+            continue
+        left = scratch / name
+        with suppress(OSError):
+            lock = os.open(left / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                early.forget_begun(str(left))
-                remove(left)
+            except OSError:
+                os.close(lock)
+                raise
+            early.forget_begun(str(left))
+            remove_held(left, lock)

@@ -710,7 +710,7 @@ class _Init:
                 with suppress(OSError, ValueError):
                     signal.signal(each, signal.SIG_DFL)
             with suppress(PermissionError):  # one identity alone: there are no other groups to leave
-                os.setgroups([])
+                os.setgroups(request["additional"])
             if not request["unshare"]:
                 os.setgid(request["group"])
             _give_up(tuple(request["capabilities"]), user=None if request["unshare"] else request["user"])

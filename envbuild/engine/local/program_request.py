@@ -36,12 +36,14 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
         variables: environment.
         links: target by path.
         folders: folders with shared libraries, for the loader's cache.
+        groups: additional groups of the program's process; a user keeps those that he has.
     """
 
     mounts: tuple[Mapping[str, Any], ...] = ()
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     links: Mapping[str, str] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
     def places(self) -> frozenset[str]:
         """Return the paths that are made for it in a run's own folder: files, links, and the folders above them."""
@@ -101,13 +103,14 @@ def describe(
             "PATH": _PATH,
             "HOSTNAME": request.hostname,
             **({"TERM": "xterm"} if request.tty else {}),
-            **stored.environment,
             **gpus.variables,
+            **stored.environment,  # the lock's come before those of a description
             **request.environment,
         },
         "directory": request.workdir or stored.directory or "/",
         "user": user_id,
         "group": int(group or 0) if root else os.getgid(),
+        "additional": list(gpus.groups),
         "capabilities": list(kept),
         "cpus": _cpus(request.cpuset),
         "terminal": request.tty,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,19 +18,21 @@ import msgspec
 from envbuild import __version__
 from envbuild.core import quick_json
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import SYSTEM_FOLDERS, atomic_write
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space, way_out
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
+from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.ways import Way, is_own, prefixes, roots
 from envbuild.errors import BuildError
 
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
 _ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
 _PATIENCE = 30.0
+_ODD = 981_173_107
+"""A time in seconds that is no multiple of two."""
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _USERNS = Path("/proc/sys/kernel/unprivileged_userns_clone")
 _MOST = Path("/proc/sys/user/max_user_namespaces")
@@ -55,34 +58,69 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
     note = notes / f"{key}.json"
     if boot:
         with suppress(OSError, msgspec.MsgspecError):
-            found = msgspec.json.decode(note.read_bytes(), type=_Found)
-            if found.way is None:
-                return found.why, found.hint
-            if found.way.scratch == scratch or is_own(found.way.scratch):
-                return found.way
+            kept = msgspec.json.decode(note.read_bytes(), type=_Kept).way
+            if kept.scratch == scratch or is_own(kept.scratch):
+                return kept
     try:
+        if lost := _lost(scratch):  # mounted otherwise it may keep it: nothing is remembered
+            return f"the file system of {scratch} does not keep {lost}, which images need", _ELSEWHERE
         way = _find(scratch)
     except OSError as error:  # another time it may be otherwise: nothing is kept
-        if error.errno in _NO_SPACE:
-            raise BuildError(f"no space left on device: {error.filename or scratch}", _ROOM) from error
+        if error.errno in NO_SPACE:
+            raise BuildError(f"{no_space(error.errno, on=' on device')}: {error.filename or scratch}", _ROOM) from error
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
-        return f"cannot write to {name}: {error.strerror}", _ELSEWHERE
-    if boot:
-        found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
+        hint = way_out(error.errno) if error.errno == errno.EROFS else _ELSEWHERE
+        return f"cannot write to {name}: {error.strerror}", hint
+    if boot and isinstance(way, Way):
         with suppress(OSError):
             notes.mkdir(parents=True, exist_ok=True)
-            atomic_write(note, msgspec.json.encode(found))
+            atomic_write(note, msgspec.json.encode(_Kept(way=way)))
     return way
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept: a way, or why there is none and what to do."""
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept: a way that works.
 
-    way: Way | None = None
-    why: str = ""
-    hint: str = ""
+    A refusal is not: a filter of system calls, as a container's engine sets one, shows nowhere, and the same store may
+    be used outside of it.
+    """
+
+    way: Way
+
+
+def _lost(scratch: Path) -> str:
+    """Return what of an image's files the folder's file system does not keep; empty if it keeps all.
+
+    FAT and exFAT keep no links, modes and odd seconds, NTFS (ntfs-3g) no modes, NFS with ``root_squash`` no owners, and
+    others take ``A`` and ``a`` for one name.
+    """
+    with own_folder(scratch) as folder:
+        link, file = folder / "link", folder / "file"
+        try:
+            link.symlink_to("file")
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise
+            return "symbolic links"
+        file.write_bytes(b"")
+        if (folder / "FILE").exists():
+            return "names that differ in small and capital letters alone"
+        with suppress(OSError):
+            file.chmod(0o751)
+        if stat.S_IMODE(file.stat().st_mode) != 0o751:
+            return "modes"
+        os.utime(file, (_ODD, _ODD))
+        if int(file.stat().st_mtime) != _ODD:
+            return "times to the second"
+        if gives_owners():
+            with suppress(OSError):
+                os.chown(file, 1, 2)
+            status = file.stat()
+            if (status.st_uid, status.st_gid) != (1, 2):
+                return "owners that root gives (NFS: root_squash)"
+    return ""
 
 
 def _find(scratch: Path) -> Way | tuple[str, str]:
@@ -97,7 +135,7 @@ def _find(scratch: Path) -> Way | tuple[str, str]:
             failed, number = _try(scratch, way)
             if failed is None:
                 return way
-            if number in _NO_SPACE and "namespace" not in failed:  # where namespaces are counted, it is their limit
+            if number in NO_SPACE and "namespace" not in failed:  # where namespaces are counted, it is their limit
                 raise OSError(number, os.strerror(number), str(way.scratch))
             if failed != _OVERLAY:
                 refused = refused or (failed, number)
@@ -135,6 +173,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
             "directory": "/",
             "user": os.getuid(),
             "group": os.getgid(),
+            "additional": [],
             "capabilities": [],
             "cpus": [],
             "terminal": False,

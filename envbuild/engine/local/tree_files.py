@@ -10,6 +10,7 @@ in a layer can lead out of it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -36,6 +37,7 @@ from envbuild.engine.local.tar_entries import (
 )
 from envbuild.errors import BuildError
 
+_OTHER_DISK = "choose another disk: export ENVBUILD_STORE=FOLDER"
 TREE, HEADERS = "tree", "headers"
 _PIECE = 1 << 22
 _WRITABLE = 0o002
@@ -221,7 +223,7 @@ class TreeWriter:
         found = os.fstat(number)
         if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
             raise BuildError(f"{entry.path!r} has changed while a layer was made of it")
-        for key in os.listxattr(number):
+        for key in _attributes(number):
             with suppress(OSError):  # labels of a security module are the host's
                 os.removexattr(number, key)
         if self._owners:
@@ -234,7 +236,13 @@ class TreeWriter:
         self._own(number, entry)
         os.fchmod(number, entry.mode)
         for key, value in entry.attributes if self._owners else ():
-            os.setxattr(number, key, value)
+            try:
+                os.setxattr(number, key, value)
+            except OSError as error:
+                raise BuildError(
+                    f"cannot give {entry.path} its attribute {key}: {error.strerror}",
+                    f"the store's file system must keep it; {_OTHER_DISK}",
+                ) from error
         os.utime(number, (entry.mtime, entry.mtime))
         self._file = None
         os.close(number)
@@ -245,6 +253,16 @@ class TreeWriter:
                 os.fchown(path, entry.user, entry.group)
             else:
                 os.chown(path, entry.user, entry.group, follow_symlinks=False)
+
+
+def _attributes(number: int) -> list[str]:
+    """Return the names of a file's extended attributes; none where a file system has none (FUSE, ramfs)."""
+    try:
+        return os.listxattr(number)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return []
 
 
 def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]) -> list[str]:

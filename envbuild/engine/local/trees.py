@@ -25,6 +25,7 @@ from envbuild.core import quick_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed
 from envbuild.core.removal import remove_tree
+from envbuild.engine.local.identities import gives_owners
 from envbuild.errors import BuildError
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 LINKED = "linked"
 """Kind of derived things, next to the trees: see ``linked.py``."""
 _NOTE = "tree.json"
+_OWNERS = "owners"
+"""Key of the note that is there, and false, where all files belong to who made the tree."""
 _TREE = "tree"
 """As ``tree_files`` names it, which is imported where a tree is made or read: a short run does neither."""
 
@@ -69,6 +72,8 @@ class Trees:
             note = parse_json((folder / _NOTE).read_bytes())
             if folder.is_symlink() or note["boot"] != self._boot:
                 return None
+            if not note.get(_OWNERS, True) and gives_owners():
+                return None  # made by root of a namespace with one identity, as is whoever calls unshare -r
             with suppress(OSError):
                 os.utime(folder)
             return Tree(path=folder / _TREE, writable=tuple(map(str, note["writable"])))
@@ -89,7 +94,8 @@ class Trees:
         with self._claimed(diff_id):
             if self.find(diff_id) is None:
                 try:
-                    writable = parse_json((folder / _NOTE).read_bytes())["writable"]
+                    note = parse_json((folder / _NOTE).read_bytes())
+                    writable, owners = note["writable"], bool(note.get(_OWNERS, True)) or gives_owners()
                 except (OSError, ValueError, KeyError, TypeError):
                     return False
                 from envbuild.engine.local.tree_files import is_sound
@@ -97,7 +103,7 @@ class Trees:
                 if not is_sound(folder):
                     remove(folder)
                     return False
-                atomic_write(folder / _NOTE, self._note(writable), sync=False)
+                atomic_write(folder / _NOTE, self._note(writable, owners=owners), sync=False)
         return self.find(diff_id) is not None
 
     def make(self, diff_id: str, tar: Path, advance: Callable[[int], None]) -> Tree:
@@ -207,12 +213,14 @@ class Trees:
                 self._settle(fresh, diff_id, writable)
 
     def _settle(self, fresh: Path, diff_id: str, writable: list[str]) -> None:
-        (fresh / _NOTE).write_bytes(self._note(writable))
+        (fresh / _NOTE).write_bytes(self._note(writable, owners=gives_owners()))
         remove(self._folder / diff_id)
         fresh.rename(self._folder / diff_id)
 
-    def _note(self, writable: list[str]) -> bytes:
-        return quick_json.dumps({"boot": self._boot, "writable": writable}).encode()
+    def _note(self, writable: list[str], *, owners: bool) -> bytes:
+        """Describe a tree whose files have the layer's owners, or all belong to one user."""
+        known = {"boot": self._boot, "writable": writable}
+        return quick_json.dumps(known if owners else {**known, _OWNERS: False}).encode()
 
 
 class TreeOutput:

@@ -22,7 +22,7 @@ import msgspec
 
 from envbuild.core.clock import utc_now
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import ELSEWHERE, atomic_write, locked
+from envbuild.core.fs import atomic_write, locked, way_out
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.types import prepare_types
 from envbuild.errors import IntegrityError
@@ -112,7 +112,9 @@ def cache_errors(cache: Path) -> Iterator[None]:
         yield
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise IntegrityError(f"the cache {cache} cannot be used: {reason}", ELSEWHERE) from error
+        raise IntegrityError(
+            f"the cache {cache} cannot be used: {reason}", way_out(getattr(error, "errno", None))
+        ) from error
 
 
 def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, snapshot: str = "") -> Suite:

@@ -19,8 +19,8 @@ _NETWORK = re.compile(
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
 _TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|certificate: Expired", re.IGNORECASE)
-_UNWRITABLE = re.compile(r"\(os error (?:13|28|30|122)\)")
-"""EACCES, ENOSPC, EROFS, EDQUOT, as uv, which is Rust, reports them."""
+_UNWRITABLE = re.compile(r"Failed to initialize cache|\(os error (?:1|13|28|30|38|95|122)\)")
+"""EPERM, EACCES, ENOSPC, EROFS, ENOSYS, EOPNOTSUPP, EDQUOT, as uv, which is Rust, reports them."""
 _AUTH = re.compile(r"\b(401|403)\b")
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""

@@ -26,6 +26,7 @@ from envbuild.spec.model import json_schema, load_spec
 from tests.support.records import record
 
 ARROW = "\n  → "
+QUOTA = "no space left within the disk quota (quota -s)"
 CHECK = "check what it is and who may write it"
 
 
@@ -54,11 +55,34 @@ def test_every_error_becomes_its_exit_code(
     ("fault", "code", "reported"),
     [
         (OSError(errno.ENOSPC, "x"), 14, f"envbuild: no space left on device{ARROW}free some, then rerun\n"),
-        (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: no space left on device: f{ARROW}free some, then rerun\n"),
+        (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: {QUOTA}: f{ARROW}free some, then rerun\n"),
         (
             OSError(errno.EACCES, "Permission denied", "lock.toml"),
             2,
             f"envbuild: cannot read or write lock.toml: Permission denied{ARROW}{CHECK}\n",
+        ),
+        (
+            OSError(errno.EIO, "Input/output error"),
+            14,
+            f"envbuild: a disk does not answer as it should: Input/output error{ARROW}read what the kernel says: "
+            "dmesg; or use another disk, for the store: export ENVBUILD_STORE=FOLDER\n",
+        ),
+        (
+            OSError(errno.ESTALE, "Stale file handle", "a"),
+            14,
+            f"envbuild: a disk does not answer as it should, at a: Stale file handle{ARROW}read what the kernel says: "
+            "dmesg; or use another disk, for the store: export ENVBUILD_STORE=FOLDER\n",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "/store/derived/runs/run-1"),
+            2,
+            f"envbuild: the store /store cannot be written: Read-only file system{ARROW}mount it so that it can be "
+            "written, or copy the store to another folder: cp -a STORE FOLDER; export ENVBUILD_STORE=FOLDER\n",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "/storefront"),
+            2,
+            f"envbuild: cannot read or write /storefront: Read-only file system{ARROW}{CHECK}\n",
         ),
         (
             OSError(errno.EISDIR, "Is a directory", ".Dockerfile.tmp", None, "Dockerfile"),
@@ -85,6 +109,7 @@ def test_what_the_system_refuses_is_no_bug(
     def fail(arguments: Sequence[str]) -> int:
         raise fault
 
+    monkeypatch.setenv("ENVBUILD_STORE", "/store")
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err == reported
@@ -403,3 +428,19 @@ def test_each_command_is_found_alone() -> None:
         (command,) = app._program_for([name, "--help"]).registered_commands
         assert command.callback is not None
         assert command.callback.__module__ == f"envbuild.cli.commands.{module}"
+
+
+@pytest.mark.subprocess
+def test_a_terminal_that_is_closed_is_known() -> None:
+    """It answers ``EIO`` to everything, as a failing disk does."""
+    master, slave = os.openpty()
+    script = "import os, sys; sys.stdin.read(1); from envbuild import cli; os._exit(cli._terminal_is_closed())"
+    for closed in (False, True):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=slave, stderr=subprocess.DEVNULL
+        )
+        if closed:
+            os.close(slave)
+            os.close(master)
+        process.communicate(b"x", timeout=300)
+        assert process.returncode == int(closed)

@@ -275,3 +275,18 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic"), locked(tmp_path / "lock"):
         pass
     assert not (tmp_path / "target").exists()
+
+
+def test_a_file_system_that_keeps_modes_and_owners_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS with ``root_squash``, some of FUSE: a file that nobody else may read is better than none."""
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("os.fchmod", refuse)
+    monkeypatch.setattr("os.fchown", refuse)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with atomic_file(tmp_path / "a", hand_over=True) as stream:
+        stream.write(b"x")
+    assert (tmp_path / "a").read_bytes() == b"x"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600

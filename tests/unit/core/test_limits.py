@@ -54,3 +54,13 @@ def test_anything_else_stays_a_fault(error: Exception, monkeypatch: pytest.Monke
     """Where no limit is set, a lack of memory may well be envbuild's own doing, and needs its traceback."""
     _limited(monkeypatch, _FREE)
     assert explained(error) is None
+
+
+def test_a_filter_that_forbids_threads_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Docker before 20.10.10 has it: to raise a limit would not help. Here, the call is known or unknown."""
+    assert not limits._clone3_is_forbidden()
+    monkeypatch.setattr(limits, "_clone3_is_forbidden", lambda: True)
+    found = explained(RuntimeError("can't start new thread"))
+    assert found is not None
+    assert found[0].startswith("cannot start a thread: a filter of system calls forbids clone3 (EPERM)")
+    assert "--privileged" in found[1]

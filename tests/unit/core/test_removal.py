@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from envbuild.core.removal import remove_tree
+import pytest
+
+from envbuild.core.removal import remove_held, remove_tree
 from tests.support.races import changing
 
 
@@ -60,3 +64,44 @@ def test_nothing_outside_goes_while_names_change(tmp_path: Path) -> None:
         assert remove_tree(tree)
     assert outside.stat().st_mode & 0o777 == 0o500
     assert sorted(path.name for path in outside.rglob("*")) == ["a", "b", "c", "deeper", "sub"]
+
+
+@pytest.fixture
+def renaming(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
+    """Have files whose names begin with ``lock`` act as on FUSE while a descriptor is open; gives what was unlinked."""
+    unlink, close = os.unlink, os.close
+    held: set[int] = set()
+    seen: list[str] = []
+
+    def hidden(name: Any, *, dir_fd: int | None = None) -> None:
+        seen.append(name)
+        if held and str(name).startswith(("lock", ".fuse_hidden")):
+            os.rename(name, f".fuse_hidden{len(seen):016x}", src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        else:
+            unlink(name, dir_fd=dir_fd)
+
+    def closed(descriptor: int) -> None:
+        held.discard(descriptor)
+        close(descriptor)
+
+    def start(lock: int) -> list[str]:
+        held.add(lock)
+        monkeypatch.setattr("os.unlink", hidden)
+        monkeypatch.setattr("os.close", closed)
+        return seen
+
+    return start
+
+
+def test_a_file_that_is_open_where_it_gets_another_name(tmp_path: Path, renaming: Callable[[int], list[str]]) -> None:
+    """Each name that is removed becomes another one: and the folder goes when the file is closed."""
+    tree = fill(tmp_path / "tree")
+    (tree / "lock").touch()
+    (tree / ".fuse_hidden1").touch()
+    lock = os.open(tree / "lock", os.O_RDONLY)
+    seen = renaming(lock)
+    assert not remove_tree(tree)
+    assert len(seen) < 20
+    assert [path.name[:12] for path in tree.iterdir()] == 2 * [".fuse_hidden"], "all else is gone"
+    assert remove_held(tree, lock)
+    assert not tree.exists()

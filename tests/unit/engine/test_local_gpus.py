@@ -74,12 +74,19 @@ def test_a_gpu_that_is_not_described(describe: Describe) -> None:
         gpus.handed(Gpus(devices=("7",)))
 
 
-@pytest.mark.parametrize("path", ["/no/such/file", "relative"])
-def test_a_description_that_names_what_is_not_there(describe: Describe, path: str) -> None:
-    """The driver was updated, and the description was not."""
-    describe(devices=[{"name": "0", "containerEdits": {"mounts": [{"hostPath": path, "containerPath": "/x"}]}}])
-    with pytest.raises(GpusRefusedError, match=r"which this machine does not have$"):
+@pytest.mark.parametrize(
+    ("edits", "hint"),
+    [
+        ({"mounts": [{"hostPath": "/no/such/file", "containerPath": "/x"}]}, "describe the GPUs anew: "),
+        ({"deviceNodes": [{"path": "/no/such/file"}]}, "load the driver's modules: sudo nvidia-modprobe "),
+    ],
+)
+def test_a_description_that_names_what_is_not_there(describe: Describe, edits: dict[str, Any], hint: str) -> None:
+    """The driver was updated, and the description was not; or its modules are not loaded yet."""
+    describe(devices=[{"name": "0", "containerEdits": edits}])
+    with pytest.raises(GpusRefusedError, match=r"names /no/such/file, which this machine does not have$") as caught:
         gpus.handed(Gpus(count=1))
+    assert caught.value.hint.startswith(hint)
 
 
 @pytest.mark.parametrize("text", ["", "kind: [", "[1, 2]", "kind: nvidia.com/gpu\ndevices: 3", "\x00", "a: &a [*a]"])

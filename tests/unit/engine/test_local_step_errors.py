@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from envbuild.core.fs import SYSTEM_FOLDERS
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS
 from envbuild.engine.docker import step as docker_step
 from envbuild.engine.local import namespace_step, namespaces, self_check
 from envbuild.engine.local.ways import Way
@@ -23,8 +25,16 @@ def test_a_full_disk_is_the_stores_and_no_refusal_of_an_engine() -> None:
     assert (type(printed), printed.message) == (
         BuildError, "cannot run a build step: dpkg: error: No space left on device",
     )  # fmt: skip
-    refused = namespaces._refused({"failed": "mount /proc", "reason": errno.ENOSPC})
-    assert (refused.exit_code, refused.message) == (14, "cannot run a build step: mount /proc: no space left on device")
+    printed = namespaces._failed(step, 2, "unpacking\ndpkg: error: Disk quota exceeded\n")
+    assert printed.message == "cannot run a build step: dpkg: error: Disk quota exceeded"
+    refused = namespaces._refused({"failed": "No space left on device", "reason": errno.ENOSPC})
+    assert refused.message == "cannot run a build step: No space left on device"
+    for number, reason in (
+        (errno.ENOSPC, "no space left on device"),
+        (errno.EDQUOT, "no space left within the disk quota (quota -s)"),
+    ):
+        refused = namespaces._refused({"failed": "mount /proc", "reason": number})
+        assert (refused.exit_code, refused.message) == (14, f"cannot run a build step: mount /proc: {reason}")
 
 
 @pytest.mark.parametrize(("failed", "reason"), [("make a user namespace", errno.ENOSPC), ("mount /proc", errno.EPERM)])
@@ -46,7 +56,7 @@ def test_what_found_the_disk_full_is_said_whatever_was_printed_after_it() -> Non
         assert module._line_with(module._FULL, b"a\nb") == b""
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
 def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,12 +70,25 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         return each
 
     monkeypatch.setattr(self_check, "_find", find)
-    if number == errno.ENOSPC:
-        with pytest.raises(BuildError, match="no space left on device: place"):
+    if number in NO_SPACE:
+        with pytest.raises(BuildError, match=r"^no space left (on device|within the disk quota \(quota -s\)): place$"):
             self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
     else:
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
     for _ in range(2):  # the second answer is the kept one
+        assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+
+
+def test_what_the_kernel_refuses_is_no_answer_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's filter of system calls shows nowhere, and its store may be that of the machine, which has none."""
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    found: list[Any] = [("the kernel does not let this user make namespaces", "hint"), way]
+    monkeypatch.setattr(self_check, "_find", lambda scratch: found.pop(0))
+    assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == (
+        "the kernel does not let this user make namespaces",
+        "hint",
+    )
+    for _ in range(2):
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
 
 
@@ -97,3 +120,56 @@ def test_what_a_step_can_be_shown_without_a_copy(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(namespaces.os, "link", refuse)
     assert not steps.shows(tmp_path / "444")
     assert list(scratch.iterdir()) == []
+
+
+def test_a_full_disk_is_named_where_no_output_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dpkg's children write over each other, and a garbled line says nothing; advice about packages would mislead."""
+    step = TreeStep(fill=lambda stream: None, command=("dpkg", "--unpack"), environment={})
+    assert namespaces._failed(step, 2, "cannot copy ./sbin/mkfdpkg-deb: error", full=True).message == (
+        "cannot run a build step: dpkg --unpack failed with exit code 2: no space left on device"
+    )
+    assert not namespaces._is_full(tmp_path / "none")
+    for blocks, files, free, full in ((0, 9, 9, True), (99, 9, 0, True), (99, 0, 0, False), (99, 9, 9, False)):
+        found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=free)
+        monkeypatch.setattr("os.statvfs", lambda path, found=found: found)
+        assert namespaces._is_full(tmp_path) == full
+
+
+def _refuse(*arguments: Any, **options: Any) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize(
+    ("call", "lost"),
+    [
+        ("os.symlink", "symbolic links"),
+        ("os.chmod", "modes"),
+        ("os.utime", "times to the second"),
+        ("os.chown", "owners that root gives (NFS: root_squash)"),
+    ],
+)
+def test_file_systems_that_lose_what_images_have(
+    call: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT, exFAT, NTFS, NFS with ``root_squash``: named before anything is fetched or built, and not remembered."""
+    monkeypatch.setattr(self_check, "gives_owners", lambda: call == "os.chown")
+    real = os.chmod
+
+    def chmod(path: Any, mode: int, **options: Any) -> None:
+        if mode == 0o751:
+            _refuse()
+        real(path, mode, **options)
+
+    fakes = {"os.chmod": chmod, "os.utime": lambda *arguments: None}
+    monkeypatch.setattr(call, fakes.get(call, _refuse))
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    monkeypatch.setattr(self_check, "_find", lambda scratch: way)
+    found = self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
+    assert found == (
+        f"the file system of {tmp_path}/runs does not keep {lost}, which images need",
+        "choose another disk: export ENVBUILD_STORE=FOLDER",
+    )
+    monkeypatch.undo()
+    monkeypatch.setattr(self_check, "_find", lambda scratch: way)
+    assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+    assert list((tmp_path / "runs").iterdir()) == []

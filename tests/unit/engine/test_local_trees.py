@@ -222,6 +222,35 @@ def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path],
     assert (later.make(digest, tar, quiet).path / "bin/tool").read_bytes() == b"hello"
 
 
+def test_a_tree_without_the_layers_owners(
+    made: tuple[Trees, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What root of a namespace with one identity made (``unshare -r``) serves nobody who gives owners."""
+    store, digest, tar = made
+
+    def owners(given: bool) -> None:
+        for module in (trees, tree_files):
+            monkeypatch.setattr(module, "gives_owners", lambda: given)
+
+    owners(False)
+    store.make(digest, tar, quiet)
+    assert store.find(digest) is not None
+    later = Trees(tmp_path / "trees", lambda diff_id: None, "another")
+    assert later.holds(digest), "read, and marked anew"
+    owners(True)
+    assert later.find(digest) is None
+    owners(False)
+    assert later.find(digest) is not None
+    if os.geteuid() == 0:
+        owners(True)
+        status = (later.make(digest, tar, quiet).path / "etc/shadow").stat()
+        assert (status.st_uid, status.st_gid) == (1, 42)
+        owners(False)
+        assert Trees(tmp_path / "trees", lambda diff_id: None, "a third one").holds(digest)
+        owners(True)
+        assert Trees(tmp_path / "trees", lambda diff_id: None, "a third one").find(digest) is not None
+
+
 def test_another_tar_is_refused(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
     """Its digest decides, and nothing is left."""
     store, _, tar = made

@@ -198,10 +198,18 @@ def test_a_certificate_refused_for_its_time_names_the_clock(found: str) -> None:
     assert error.hint.startswith("check this machine's clock: date -u")
 
 
-@pytest.mark.parametrize("reason", ["Read-only file system (os error 30)", "No space left on device (os error 28)"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Read-only file system (os error 30)",
+        "No space left on device (os error 28)",
+        "Could not persist temporary file Operation not permitted (os error 1)",
+        "Failed to initialize cache at `/proc/.cache/uv` failed to create directory: No such file (os error 2)",
+    ],
+)
 def test_a_cache_that_cannot_be_written_is_no_conflict(reason: str) -> None:
     """Nothing is wrong with the requirements."""
-    text = f"error: Failed to initialize cache at `/c`\n  cause: failed to create directory `/c`: {reason}\n"
+    text = f"error: Could not acquire lock\n  cause: failed to create directory `/c`: {reason}\n"
     error = failure(text, TARGET)
     assert isinstance(error, IntegrityError)
     assert f"/c`: {reason}" in error.message

@@ -191,16 +191,19 @@ def test_a_thing_is_derived_once_and_whole(store: Store) -> None:
     assert sorted(path.name for path in folder.parent.iterdir()) == [KEY]
 
 
-def test_a_maker_that_fails_leaves_nothing(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("number", "within"), [(errno.ENOSPC, ""), (errno.EDQUOT, " within the disk quota (quota -s)")]
+)
+def test_a_maker_that_fails_leaves_nothing(number: int, within: str, store: Store) -> None:
     """After a failure the key is absent and can be made again; a full disk is reported as text."""
 
     def fail(folder: Path) -> None:
         (folder / "half").write_bytes(b"x")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     with pytest.raises(BuildError) as caught:
         store.derive("layers", KEY, fail)
-    assert caught.value.message == f"the store {store.root} has no space left"
+    assert caught.value.message == f"the store {store.root} has no space left{within}"
     assert store.derived("layers", KEY) is None
     assert files(store) == []
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from envbuild.errors import IntegrityError
 from envbuild.image.layer_cache import TAR, is_sound, make_layer
 from envbuild.image.tar.layer import Layer
 from envbuild.lockfile.model import Lock, dumps
-from envbuild.store import gc, leases, roots
+from envbuild.store import fsck, gc, leases, roots
 from envbuild.store.fsck import check
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
 from envbuild.store.inventory import StoreEntry, inventory, kinds_of
@@ -389,3 +390,18 @@ def test_a_pipe_in_the_place_of_a_lock_is_not_waited_for(store: Store, tmp_path:
     (root,) = find_roots(store)
     assert root.state == "changed"
     note_lock(store, path, lock, now=NOW + 2 * DAY)
+
+
+def test_what_is_damaged_and_cannot_be_removed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store that is mounted read-only: the damage is what counts, and what to do about it."""
+    layer(store, KEY, bytes(3000))
+    (entry,) = entries(store)
+
+    def refuse(path: Path) -> AbstractContextManager[None]:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(fsck, "claimed", refuse)
+    with pytest.raises(IntegrityError) as caught:
+        check(store, [entry], {"layers": lambda folder, advance: False}, lambda amount: None)
+    assert caught.value.message == f"{entry.path} is damaged, and cannot be removed: Read-only file system"
+    assert caught.value.hint.startswith("mount it so that it can be written")
