@@ -117,6 +117,8 @@ _FAR = 512
 _AROUND = 2048
 """Characters on each side of a number that are looked at: lines of data have no sentences, and are long."""
 _OF_STEPS = re.compile(r"\d\s?/\s?\d")
+_OF_SEARCH = re.compile(r"\[CV(?: \d+/\d+(?:; \d+/\d+)?)?\] END ")
+"""How scikit-learn's searches begin what they print of a fit (``model_selection/_validation.py``)."""
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
@@ -278,7 +280,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
 
 def _speaks_of_work(text: str) -> bool:
     """Whether a text names a step of a program, or something that it has done."""
-    return any(word in _STEPS or word in _DONE for word in _words_of(text[-_FAR:]))
+    words = _words_of(text[-_FAR:])
+    return _OF_SEARCH.match(text) is not None or any(word in _STEPS or word in _DONE for word in words)
 
 
 def _is_of_other(number: Number, words: list[str], *, cheap: bool) -> bool:

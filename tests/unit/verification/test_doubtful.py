@@ -461,3 +461,22 @@ def test_a_date_within_a_long_run_leaves_a_doubt() -> None:
     masks = MASKS.with_files((), dict, 3600.0, strict=True)
     text = "forecast peak: 2026-11-21 08:20:03"
     assert doubtful_in(text, "line 2", masks, masks.mask(text).text)
+
+
+@pytest.mark.parametrize("head", ["[CV] END ", "[CV 1/2] END ", "[CV 2/5; 10/30] END "])
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("C=1, gamma=0.1;, score=0.912 total time=   0.6s", False),
+        (f"{'.' * 600}C=1; total time=   0.6s", False),
+        ("C=1; total time= 73.2min", True),
+        ("C=1; half-life 3.51 s", True),
+    ],
+)
+def test_the_time_of_a_fit_in_a_search_leaves_no_doubt(head: str, rest: str, expected: bool) -> None:
+    """It is that of a step, unless it is longer than the run; what else such a line says counts as elsewhere."""
+    masks = MASKS.with_files((), dict, 6.0, strict=True)
+    *_, number = exact_numbers(f"{head}{rest}", masks)
+    assert leaves_doubt(number, cheap=True) is expected
+    *_, number = exact_numbers("all fits, total time=   0.6s", masks)
+    assert leaves_doubt(number, cheap=True)
