@@ -42,6 +42,8 @@ _LINES = 8
 _ASIDE = ("time.", "uuid.")
 """Calls by which programs measure how long they take, and that draw what names are made of."""
 _OF_LOGS = "logging."
+_STARTUP = ("site", "<string>")
+"""Module and file of what start-up files (``*.pth``) of the environment execute."""
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
@@ -473,7 +475,13 @@ def _of_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, .
 
 
 def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
-    return [each for process in record.processes for each in process.asked or () if each.suspect in proven]
+    """Return what lines asked for; not what start-up files did, which is no line of the program.
+
+    The hook itself is one (``image/runtime/files.py``): with a fixed clock it imports asyncio, which imports logging,
+    and that asks for the time.
+    """
+    asked = (each for process in record.processes for each in process.asked or () if each.suspect in proven)
+    return [each for each in asked if (each.module, each.file) != _STARTUP]
 
 
 def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:

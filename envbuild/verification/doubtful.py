@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
-from datetime import date
+from contextlib import suppress
+from datetime import date, datetime, timezone
 from typing import NamedTuple
 
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
@@ -36,6 +37,20 @@ _AMOUNTS = re.compile(
 )
 _ONLY_DAY = re.compile(_DAY)
 _OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED = rf"(?:{'|'.join(_MONTHS)})"
+_CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?!\d)"
+_DATED = re.compile(
+    r"(?<![\w.:/-])(?:"
+    rf"(?:(?P<iso>20\d\d[-/.]\d\d[-/.]\d\d)|\d\d?[./-]\d\d?[./-]20\d\d"
+    rf"|{_NAMED}[a-z]*\s+\d\d?,?\s+20\d\d)"
+    rf"(?:[T_]|,? at |[ ,]{{1,2}})(?P<clock>{_CLOCK})"
+    rf"|{_NAMED}[a-z]*\s+\d\d?\s+(?P<of_ctime>{_CLOCK})\s+20\d\d)",
+    re.IGNORECASE,
+)
+"""A date with its time of day, to the second at least."""
+_SHORT = 90.0
+"""Seconds of a run that is so short that no result happens to be a moment of it."""
 _OF_TIMES = frozenset((
     "at", "on", "by", "of", "the", "is", "was", "from", "to", "since", "until", "last", "first", "now", "today",
     "date", "datetime", "timestamp", "utc", "created", "changed", "modified", "saved", "updated", "generated",
@@ -102,6 +117,8 @@ _FAR = 512
 _AROUND = 2048
 """Characters on each side of a number that are looked at: lines of data have no sentences, and are long."""
 _OF_STEPS = re.compile(r"\d\s?/\s?\d")
+_OF_SEARCH = re.compile(r"\[CV(?: \d+/\d+(?:; \d+/\d+)?)?\] END ")
+"""How scikit-learn's searches begin what they print of a fit (``model_selection/_validation.py``)."""
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
@@ -140,7 +157,7 @@ class Number(NamedTuple):
 
 
 def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator[Number]:
-    """Yield the numbers, dates and times of day of a text; no seconds since 1970, or times of day, that are of the run.
+    """Yield the numbers, dates and times of day of a text; none that is a moment of the run.
 
     Args:
         text: one line.
@@ -148,11 +165,12 @@ def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator
         but: numbers that are of no interest.
     """
     all_found = [*_NUMBER.finditer(text)]
+    moments = [*_moments_of_run(text, masks)]
     for at, found in enumerate(all_found, 1):
-        if found[0] in but:
-            continue
         place = at, len(all_found)
         start, end = found.span()
+        if found[0] in but or any(first <= start < last for first, last in moments):
+            continue
         before, behind = text[max(start - _AROUND, 0) : start], text[end : end + _AROUND]
         number = Number(found[0], before, behind, took=masks.took, place=place)
         if ":" in found[0] and masks.took:
@@ -162,6 +180,35 @@ def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator
         moment = moment_of(float(found[0].replace(",", ""))) if number.is_plain else 0.0
         if not masks.is_during(moment):
             yield number._replace(moment=True) if masks.is_moment(moment) else number
+
+
+def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
+    """Yield where a text has dates with times of day, to the second, at which the run was, by UTC.
+
+    Those of a short run alone: in an hour there are moments that a result may be about.
+    """
+    if masks.took > _SHORT or ":" not in text:
+        return
+    for found in _DATED.finditer(text):
+        if any(masks.is_during(moment) for moment in _readings(found)):
+            yield found.span()
+
+
+def _readings(found: re.Match[str]) -> Iterator[float]:
+    """Yield the seconds since 1970 that a date may be: 3/4/2026 is in March or in April."""
+    clock = found["clock"] or found["of_ctime"]
+    day = found[0].replace(clock, " ")
+    numbers = [int(each) for each in re.findall(r"\d+", day)]
+    month = re.search(_NAMED, day, re.IGNORECASE)
+    if month is not None:
+        days = [(numbers[-1], _MONTHS.index(month[0].lower()) + 1, numbers[0])]
+    elif found["iso"]:
+        days = [(numbers[0], numbers[1], numbers[2])]
+    else:
+        days = [(numbers[2], numbers[1], numbers[0]), (numbers[2], numbers[0], numbers[1])]
+    for each in days:
+        with suppress(ValueError):
+            yield datetime(*each, tzinfo=timezone.utc).timestamp() + _seconds(clock)
 
 
 def _seconds(text: str, *, hours: bool = False) -> float:
@@ -233,7 +280,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
 
 def _speaks_of_work(text: str) -> bool:
     """Whether a text names a step of a program, or something that it has done."""
-    return any(word in _STEPS or word in _DONE for word in _words_of(text[-_FAR:]))
+    words = _words_of(text[-_FAR:])
+    return _OF_SEARCH.match(text) is not None or any(word in _STEPS or word in _DONE for word in words)
 
 
 def _is_of_other(number: Number, words: list[str], *, cheap: bool) -> bool:

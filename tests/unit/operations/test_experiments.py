@@ -291,6 +291,23 @@ def test_the_time_of_a_log_is_named_only_where_there_is_no_other() -> None:
         assert [each.call for each in evidence.culprits] == [expected]
 
 
+def test_what_start_up_files_ask_for_is_no_line_of_the_program() -> None:
+    """With a fixed clock the hook imports logging, which remembers when that was: it was named as proven."""
+    start = msgspec.structs.replace(
+        line(5, "clock", "asyncio.<module>"), file="<string>", module="site", place="<string>:5"
+    )
+    own = line(3, "clock", "time.perf_counter")
+    evidence = concluded(
+        lambda world: world.chance.random() if world.real == start.place else world.drawn("clock", 4),
+        3,
+        "",
+        (own, start),
+    )
+    assert evidence.proven == ("clock",)
+    assert not evidence.culprits
+    assert evidence.cleared == (own.place,)
+
+
 def test_a_line_that_draws_a_name_is_the_last_to_be_named() -> None:
     """A run's identity is printed by many programs: where more than it makes runs differ, that comes first."""
     sources = "import time, uuid\nname = uuid.uuid4()\nx = time.time()\n"

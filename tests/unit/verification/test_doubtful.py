@@ -29,6 +29,16 @@ DURING = datetime.datetime(2026, 11, 21, 7, 56, 3, 250_000)
 """Within the run."""
 
 
+OF_RUN = (
+    "folded on 21.11.2026 at 07:56:03.250000",
+    "folded on 11/21/2026 07:56:03",
+    "Started: Sat Nov 21 07:56:03 2026",
+    "planned for Nov 21, 2026, 07:56:04",
+    "<svg><metadata><dc:date>2026-11-21T07:56:03.250000</dc:date></metadata></svg>",
+)
+"""Dates of when the run was, next to words that say nothing of it."""
+
+
 def trace(ts: float = 12, **more: str) -> bytes:
     """Return a trace of one event, as Chrome reads it."""
     event = {"name": "a", "ph": "X", "ts": ts, "dur": 3, "pid": 1, "tid": 1, **more}
@@ -424,3 +434,49 @@ def test_of_a_long_line_no_more_is_looked_at_than_a_sentence() -> None:
     assert len(numbers) == 8000
     assert max(len(each.before) + len(each.behind) for each in numbers) < 5000
     assert in_line("0.5123, " * 9000 + "half-life 3.5123 s")
+
+
+@pytest.mark.parametrize("text", OF_RUN)
+def test_a_date_to_the_second_at_which_the_run_was_leaves_no_doubt(text: str) -> None:
+    """No result happens to be a moment of a run of seconds, whatever the words around it."""
+    assert not in_text(text, "line 2")
+    assert not doubtful_in(text, "line 2", MASKS, MASKS.mask(text).text, short=True)
+
+
+@pytest.mark.parametrize("text", OF_RUN)
+@pytest.mark.parametrize(("before", "after"), [("07:56", "07:59"), ("07:56", "09:56"), ("21", "22")])
+def test_a_date_at_which_the_run_was_not_leaves_one(text: str, before: str, after: str) -> None:
+    """Minutes later, in another hour, or on the next day it may be what a program forecasts."""
+    assert in_text(text.replace(before, after), "line 2")
+
+
+@pytest.mark.parametrize("text", OF_RUN)
+def test_another_number_next_to_a_moment_of_the_run_leaves_a_doubt(text: str) -> None:
+    """What is no part of the date counts as it would alone."""
+    assert in_text(f"{text}, half-life 3.5123 s", "line 2")
+
+
+def test_a_date_within_a_long_run_leaves_a_doubt() -> None:
+    """An hour has many seconds: a forecast may be for one of them."""
+    masks = MASKS.with_files((), dict, 3600.0, strict=True)
+    text = "forecast peak: 2026-11-21 08:20:03"
+    assert doubtful_in(text, "line 2", masks, masks.mask(text).text)
+
+
+@pytest.mark.parametrize("head", ["[CV] END ", "[CV 1/2] END ", "[CV 2/5; 10/30] END "])
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("C=1, gamma=0.1;, score=0.912 total time=   0.6s", False),
+        (f"{'.' * 600}C=1; total time=   0.6s", False),
+        ("C=1; total time= 73.2min", True),
+        ("C=1; half-life 3.51 s", True),
+    ],
+)
+def test_the_time_of_a_fit_in_a_search_leaves_no_doubt(head: str, rest: str, expected: bool) -> None:
+    """It is that of a step, unless it is longer than the run; what else such a line says counts as elsewhere."""
+    masks = MASKS.with_files((), dict, 6.0, strict=True)
+    *_, number = exact_numbers(f"{head}{rest}", masks)
+    assert leaves_doubt(number, cheap=True) is expected
+    *_, number = exact_numbers("all fits, total time=   0.6s", masks)
+    assert leaves_doubt(number, cheap=True)
