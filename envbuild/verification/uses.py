@@ -74,13 +74,13 @@ class Uses:
 
     def of(self, value: ast.expr) -> Use:
         """Return what becomes of a value: empty for anything that is not one of these alone."""
-        if self._seeds(value, set()):
+        if self._seeds(value):
             return "seed"
-        if self._goes_to(_PRINTING, value, set(), texts=True):
+        if self._goes_to(_PRINTING, value, {}, texts=True):
             return "printed"
-        if self._goes_to(_WAITING, value, set(), texts=False):
+        if self._goes_to(_WAITING, value, {}, texts=False):
             return "waited"
-        if self._decides(value, set()):
+        if self._decides(value):
             return "decides"
         return "unused" if self._unused(value) else ""
 
@@ -103,20 +103,29 @@ class Uses:
             if isinstance(parent, ast.NamedExpr | ast.Lambda | ast.comprehension):
                 return False
             parent = self._parents.get(parent)
-        names = _bound(parent, set()) if isinstance(parent, ast.Assign) else []
+        names = _bound(parent) if isinstance(parent, ast.Assign) else []
         return bool(names) and not any(self._loads_of(name) for name in names)
 
-    def _seeds(self, node: ast.AST, seen: set[str]) -> bool:
+    def _seeds(self, value: ast.AST) -> bool:
         """Whether a value reaches a seed, through names of the file too."""
-        child, parent = node, self._parents.get(node)
-        while parent is not None and not isinstance(parent, ast.stmt):
-            if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) in _SEEDING:
-                return True
-            child, parent = parent, self._parents.get(parent)
-        return any(self._seeds(load, seen | {name}) for name in _bound(parent, seen) for load in self._loads_of(name))
+        left, seen = [value], set[str]()
+        while left:
+            child = left.pop()
+            parent = self._parents.get(child)
+            while parent is not None and not isinstance(parent, ast.stmt):
+                if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) in _SEEDING:
+                    return True
+                child, parent = parent, self._parents.get(parent)
+            names = {*_bound(parent)} - seen
+            seen |= names
+            left += (load for name in names for load in self._loads_of(name))
+        return False
 
-    def _goes_to(self, functions: frozenset[str], node: ast.AST, seen: set[str], *, texts: bool) -> bool:
-        """Whether a value is given to functions, or becomes part of a text where ``texts`` says so, and no more."""
+    def _goes_to(self, functions: frozenset[str], node: ast.AST, known: dict[str, bool], *, texts: bool) -> bool:
+        """Whether a value is given to functions, or becomes part of a text where ``texts`` says so, and no more.
+
+        ``known``: the same of names that were followed before; not of one that gets its value of itself.
+        """
         child, parent = node, self._parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt):
             if isinstance(parent, ast.JoinedStr):
@@ -131,76 +140,93 @@ class Uses:
             elif not isinstance(parent, _SAME) or (isinstance(parent, ast.IfExp) and child is parent.test):
                 return False
             child, parent = parent, self._parents.get(parent)
-        loads = [(load, name) for name in _bound(parent, seen) for load in self._loads_of(name)]
-        return bool(loads) and all(self._goes_to(functions, load, seen | {name}, texts=texts) for load, name in loads)
+        names = _bound(parent)
+        for name in names:
+            if name not in known:
+                known[name] = False
+                loads = self._loads_of(name)
+                known[name] = all(self._goes_to(functions, load, known, texts=texts) for load in loads)
+        return any(self._loads_of(name) for name in names) and all(known[name] for name in names)
 
-    def _decides(self, node: ast.AST, seen: set[str]) -> bool:
+    def _decides(self, value: ast.AST) -> bool:
         """Whether a value, or a number computed of it, ends a loop or becomes a setting of a training."""
+        left, seen = [value], set[str]()
+        while left:
+            onward = self._goes_on(left.pop(), seen)
+            if onward is None:
+                return True
+            left += onward
+        return False
+
+    def _goes_on(self, node: ast.AST, seen: set[str]) -> list[ast.AST] | None:
+        """Return where a value is used next; None if it decides something.
+
+        ``seen``: names, attributes and functions that were followed before, to which others are added.
+        """
         child, parent, place = node, self._parents.get(node), None
         while parent is not None and not isinstance(parent, ast.stmt):
             if isinstance(parent, ast.Tuple):
                 place = parent.elts.index(child) if child in parent.elts else None
             if isinstance(parent, ast.keyword) and _SETTING.fullmatch(parent.arg or ""):
-                return True
+                return None
             if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) not in _MATHS:
-                return False
+                return []
             if isinstance(parent, ast.JoinedStr | ast.Lambda | ast.Dict | ast.List):
-                return False
+                return []
             child, parent = parent, self._parents.get(parent)
         if isinstance(parent, ast.While) and child is parent.test:
-            return not _waits(parent)
+            return [] if _waits(parent) else None
         if isinstance(parent, ast.If) and child is parent.test:
-            return any(isinstance(each, _LEAVES) for each in parent.body)
+            return None if any(isinstance(each, _LEAVES) for each in parent.body) else []
         if isinstance(parent, ast.Return):
             return self._returned(parent, seen)
-        return self._decides_by_name(parent, seen, place)
+        return self._named(parent, seen, place)
 
-    def _decides_by_name(self, statement: ast.AST | None, seen: set[str], place: int | None) -> bool:
-        """Whether the names and attributes that a statement gives a value do so; ``place``: in a tuple of values."""
+    def _named(self, statement: ast.AST | None, seen: set[str], place: int | None) -> list[ast.AST] | None:
+        """Return the uses of what a statement gives a value to, as ``_goes_on``; ``place``: in a tuple of values."""
+        onward: list[ast.AST] = []
         for target in _targets(statement, place):
             name = _name_of(target)
             if _SETTING.fullmatch(name):
-                return True
-            if not name or name in seen or isinstance(target, ast.Subscript):
+                return None
+            own = isinstance(target, ast.Name)
+            key = name if own else f".{name}"
+            if not name or key in seen or isinstance(target, ast.Subscript):
                 continue
-            loads = self._loads_of(name) if isinstance(target, ast.Name) else self._attributes.get(name, [])
-            if any(self._decides(load, seen | {name}) for load in loads):
-                return True
-        return False
+            seen.add(key)
+            onward += self._loads_of(name) if own else self._attributes.get(name, [])
+        return onward
 
-    def _returned(self, statement: ast.Return, seen: set[str]) -> bool:
-        """Whether a function gives a setting by its name or that of its class, or its callers do with what it gives."""
+    def _returned(self, statement: ast.Return, seen: set[str]) -> list[ast.AST] | None:
+        """Return the calls of a function, as ``_goes_on``; None if its name or that of its class is of a setting."""
         above = self._parents.get(statement)
         while above is not None and not isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             above = self._parents.get(above)
-        if not isinstance(above, ast.FunctionDef) or above.name in seen:
-            return False
+        if not isinstance(above, ast.FunctionDef) or f"{above.name}()" in seen:
+            return []
+        seen.add(f"{above.name}()")
         owner = self._parents.get(above)
         if isinstance(owner, ast.ClassDef) and above.name in ("__call__", "step") and _SCHEDULE.search(owner.name):
-            return True
+            return None
         if _SETTING.fullmatch(above.name):
-            return True
+            return None
         called = [*self._loads_of(above.name), *self._attributes.get(above.name, [])]
-        calls = [self._parents.get(load) for load in called]
-        return any(
-            self._decides(call, seen | {above.name})
-            for load, call in zip(called, calls, strict=True)
-            if isinstance(call, ast.Call) and call.func is load
-        )
+        calls = [(load, self._parents.get(load)) for load in called]
+        return [call for load, call in calls if isinstance(call, ast.Call) and call.func is load]
 
     def _loads_of(self, name: str) -> list[ast.Name]:
         return self._loads.get(name, [])
 
 
-def _bound(statement: ast.AST | None, seen: set[str]) -> list[str]:
-    """Return the names that an assignment gives its value to; none for other statements, and for names seen before."""
+def _bound(statement: ast.AST | None) -> list[str]:
+    """Return the names that an assignment gives its value to; none for other statements, and other targets."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
         targets = [statement.target]
     names = [target.id for target in targets if isinstance(target, ast.Name)]
-    return names if len(names) == len(targets) and not seen.intersection(names) else []
+    return names if len(names) == len(targets) else []
 
 
 def _targets(statement: ast.AST | None, place: int | None) -> Iterator[ast.expr]:

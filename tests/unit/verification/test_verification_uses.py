@@ -368,3 +368,12 @@ def test_a_worker_without_a_record_is_no_cause() -> None:
     sources = {"t.py": "import weakref\nfor x in weakref.WeakSet(y):\n    print(x)\n"}
     first, _ = rank_causes(evidence(found=(missing,), sources=sources))
     assert first.where == "t.py:2"
+
+
+def test_names_that_are_made_of_each_other_take_no_time() -> None:
+    lines = [f"v{at} = v{at - 1} + v{at - 2}" for at in range(2, 80)]
+    text = "\n".join(["import time", "v0 = time.time()", "v1 = v0 + 1", *lines])
+    assert [call.use for call in calls(f"{text}\n")] == [""]
+    assert [call.use for call in calls(f"{text}\nprint(v79)\n")][0] == "printed"
+    assert [call.use for call in calls(f"{text}\nlr = v79\n")][0] == "decides"
+    assert [call.use for call in calls(f"{text}\nrandom.seed(v79)\n")][0] == "seed"
