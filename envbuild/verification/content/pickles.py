@@ -366,16 +366,24 @@ class _Walk:
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
 
     def _without_history(self, path: str, node: Node) -> None:
-        """Leave out the arrays that an object has under a name of durations, as MMEngine's buffers of a history do."""
+        """Leave out the values of a history of MMEngine's; in objects of other classes such arrays are results."""
         match node:
-            case Node(kind="object", parts=[*_, Node(kind="state", parts=[Node(kind="dict", parts=parts)])]):
+            case Node(
+                kind="object",
+                parts=[
+                    Node(kind="global", parts=[str(name)]),
+                    *_,
+                    Node(kind="state", parts=[Node(kind="dict", parts=parts)]),
+                ],
+            ) if name.endswith(_BUFFER):
                 pass
             case _:
                 return
         for at in range(1, len(parts), 2):
-            array = _durations(parts[at]) if isinstance(parts[at], Node) else None
+            of_history = parts[at - 1] == _HISTORY and isinstance(parts[at], Node)
+            array = _durations(parts[at]) if of_history else None
             if array is not None:
-                self.out.leave_out(below(path, str(parts[at - 1])), array[0], "time")
+                self.out.leave_out(path, array[0], "time")
                 parts[at] = Node("array", array[1])
 
     def _without_tracker(self, path: str, node: Node) -> None:
@@ -425,7 +433,9 @@ _TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_ma
 """Functions of cloudpickle's that make a class: how many arguments they have, and which is its identity."""
 
 
-_ETA, _OF_A_RUN = "eta", frozenset(("iter", "max_iters", "experiment_name"))
+_BUFFER, _HISTORY = " HistoryBuffer", "_log_history"
+"""A class of MMEngine's, and its attribute for values; another one has how many each stands for."""
+_ETA, _OF_A_RUN = "eta", frozenset(("cfg", "epoch", "experiment_name", "iter", "max_epochs", "max_iters"))
 """What a training has yet to take, next to what MMEngine notes of it; by itself it may be a learning rate."""
 
 

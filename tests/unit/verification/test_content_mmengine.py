@@ -101,7 +101,10 @@ def _state(**changes: Any) -> dict[str, Any]:
             "train/loss": HistoryBuffer(given["loss"], [1, 1]),
         }
     )
-    info = collections.OrderedDict(iter=7, max_iters=12, experiment_name="net", eta=_Number(given["eta"]))
+    run: dict[str, Any] = {"cfg": "", "epoch": 1, "max_epochs": 2, "iter": 7, "max_iters": 12, "experiment_name": "net"}
+    info = collections.OrderedDict(run, eta=_Number(given["eta"]))
+    if "few" in changes:
+        info = collections.OrderedDict(iter=7, max_iters=12, experiment_name="net", eta=_Number(given["eta"]))
     if "alone" in changes:
         info = collections.OrderedDict(eta=_Number(given["eta"]))
     return {"message_hub": {"log_scalars": scalars, "runtime_info": info}}
@@ -134,6 +137,37 @@ def test_histories_of_times_are_left_out(changes: dict[str, Any], *, equal: bool
 def test_a_lone_eta_counts() -> None:
     """It may be a learning rate; next to the number of iterations it is what is left."""
     assert _read(alone=True).digest != _read(alone=True, eta=1.25).digest
+    assert _read(few=True).digest != _read(few=True, eta=1.25).digest
+
+
+class Model:
+    """Keeps weights."""
+
+    def __init__(self, name: str, values: list[float]) -> None:
+        setattr(self, name, _Array(values, "f8"))
+
+
+@pytest.mark.parametrize("attribute", ["weights", "_log_history"])
+def test_arrays_of_other_classes_count(attribute: str) -> None:
+    """Whatever an object is kept under: ``{"eval_time": Model(…)}``."""
+    one, other = (
+        read(pickle.dumps({"eval_time": Model(attribute, values)}), MASKS) for values in ([0.5, 0.25], [0.5, 0.125])
+    )
+    assert one is not None
+    assert other is not None
+    assert one.digest != other.digest
+
+
+def test_other_arrays_of_a_history_count() -> None:
+    """How many each value stands for may be a floating-point number."""
+    digests = set()
+    for count in (1.0, 2.0):
+        buffer = HistoryBuffer([0.5], [])
+        buffer._count_history = _Array([count], "f8")
+        found = read(pickle.dumps({"train/time": buffer}), MASKS)
+        assert found is not None
+        digests.add(found.digest)
+    assert len(digests) == 2
 
 
 @pytest.mark.parametrize("change", [lambda t: t.update(a=3), lambda t: t.update(c=3), lambda t: t.move_to_end("a")])

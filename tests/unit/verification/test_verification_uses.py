@@ -374,6 +374,6 @@ def test_names_that_are_made_of_each_other_take_no_time() -> None:
     lines = [f"v{at} = v{at - 1} + v{at - 2}" for at in range(2, 80)]
     text = "\n".join(["import time", "v0 = time.time()", "v1 = v0 + 1", *lines])
     assert [call.use for call in calls(f"{text}\n")] == [""]
-    assert [call.use for call in calls(f"{text}\nprint(v79)\n")][0] == "printed"
-    assert [call.use for call in calls(f"{text}\nlr = v79\n")][0] == "decides"
-    assert [call.use for call in calls(f"{text}\nrandom.seed(v79)\n")][0] == "seed"
+    assert next(call.use for call in calls(f"{text}\nprint(v79)\n")) == "printed"
+    assert next(call.use for call in calls(f"{text}\nlr = v79\n")) == "decides"
+    assert next(call.use for call in calls(f"{text}\nrandom.seed(v79)\n")) == "seed"
