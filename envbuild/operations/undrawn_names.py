@@ -23,7 +23,7 @@ from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
-from envbuild.verification.tokens import unknown_digits
+from envbuild.verification.tokens import of_uuid, unknown_digits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,12 +34,17 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.clockwork import Setting
+    from envbuild.verification.masks import Masks
     from envbuild.verification.measuring import Measuring
     from envbuild.verification.ran import Ran
 
 _GRACE = 30
 """Seconds that the run may take beyond three times as long as another one."""
 _BARE = re.compile(r"[0-9a-f]{8,40}")
+_EXPERIMENT, _SNAPSHOT = re.compile(r"[1-9]\d{17}"), ".snapshot"
+"""The name of an experiment of MLflow's, and the end of TensorFlow's files, whose names no Python code draws."""
+_DIGITS = 32
+"""Of a draw that becomes a UUID."""
 _MOST = 20
 """Names that are quoted."""
 _TEXT, _FILES = 1 << 20, 1000
@@ -105,19 +110,22 @@ def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *,
     """
     known = {name for run in session.runs[1:] for name in names_of(run)}
     lone = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
-    masks = masks_of(session.runs[0].record)
-    timeless = _where(lone, lambda name: (moment := moment_of_uuid(name)) is not None and not masks.is_moment(moment))
-    phrases_of_time = tuple(_quoted_uuids(timeless, "no run had the time that is in it"))
+    timeless, decimal = doubtful_by_form(lone, masks_of(session.runs[0].record))
+    at_sight = (
+        *_quoted_uuids(timeless, "no run had the time that is in it"),
+        *_quoted_uuids(decimal, "it has decimal digits alone"),
+    )
+    said = {name for found in (timeless, decimal) for names in found.values() for name in names}
     several = several_processes(*(run.record for run in session.runs))
     if not may_be_made(able, several=several, again=engine is not None):
-        return phrases_of_time
+        return at_sight
     sure = has_no_other_uuids(able) or bool(able.makes_hex)
     # Those with a time of the run are what ``uuid1`` gives, where the sources do not make them of numbers.
     of_time = not has_no_other_uuids(able)
-    mine = _where(lone, lambda name: moment_of_uuid(name) is None or not (of_time or name in timeless))
+    mine = _where(lone, lambda name: name not in said and (moment_of_uuid(name) is None or not of_time))
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if not mine or engine is None or longest > LONGEST:
-        return (*phrases_of_time, *(_quoted_uuids(mine) if sure else ()))
+        return (*at_sight, *(_quoted_uuids(mine) if sure else ()))
     seen: list[tuple[dict[str, list[str]], tuple[str, ...]]] = []
 
     def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
@@ -129,9 +137,24 @@ def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *,
     clock, *_ = settings(int(time.time()), all_known=True)
     laboratory.observed(1, "the clock fixed, with entropy and figures", clock, look)
     if not seen:
-        return (*phrases_of_time, *(_quoted_uuids(mine) if sure else ()))
+        return (*at_sight, *(_quoted_uuids(mine) if sure else ()))
     theirs, drawn = seen[0]
-    return (*phrases_of_time, *_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
+    return (*at_sight, *_quoted_uuids(uuids_not_drawn(mine, theirs, drawn)))
+
+
+def doubtful_by_form(
+    names: Mapping[str, Sequence[str]], masks: Masks
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return UUIDs that no run draws by what they are, by stream or file: with a time in them that it had not; others
+    of decimal digits alone.
+
+    One in a million of those that are drawn is of such digits. A program can make them of numbers by means that show
+    nothing of it, such as ``{:012d}``.
+    """
+    times = {name: moment_of_uuid(name) for each in names.values() for name in each}
+    timeless = {name for name, moment in times.items() if moment is not None and not masks.is_moment(moment)}
+    decimal = {name for name in times if name.replace("-", "").isdecimal()} - timeless
+    return _where(names, timeless.__contains__), _where(names, decimal.__contains__)
 
 
 def may_be_made(able: Measuring, *, several: bool, again: bool) -> bool:
@@ -281,11 +304,26 @@ def phrases(own: Mapping[str, str], names: Mapping[str, str], drawn: tuple[str, 
         drawn: what that gave.
     """
     computed = {masked for name, masked in names.items() if unknown_digits(name, drawn)}
+    experiments = {name: masked for name, masked in names.items() if _EXPERIMENT.fullmatch(name) is not None}
+    computed |= {
+        masked
+        for name, masked in experiments.items()
+        if not masked.endswith(_SNAPSHOT) and not is_of_experiment(name, drawn)
+    }
     return tuple(
         f"names of files: {name} in {masked} is not as it was drawn: computed of what differs, or by a generator"
         for name, masked in own.items()
         if masked in computed
     )
+
+
+def is_of_experiment(name: str, drawn: Sequence[str]) -> bool:
+    """Whether 18 figures are the last ones of a drawn UUID's number, as MLflow names an experiment.
+
+    It puts others behind them for noughts at the beginning (``mlflow/utils/name_utils.py``).
+    """
+    numbers = (str(int(of_uuid(each), 16))[-len(name) :].lstrip("0") for each in drawn if len(each) == _DIGITS)
+    return any(number and name.startswith(number) for number in numbers)
 
 
 def _names(run: Ran) -> dict[str, str]:

@@ -71,7 +71,7 @@ def keep(project: Path, identity: str, states: Mapping[str, tuple[int, int, int,
 
 def kept(project: Path, identity: str) -> dict[str, FoundFile] | None:
     """Return what a run found by path; None if it was not kept, or is damaged."""
-    with suppress(OSError, zlib.error, msgspec.DecodeError):
+    with suppress(OSError, zlib.error, ValueError, RecursionError):
         with folder_below(project, STATE_FOLDER, "runs", identity) as folder:
             data = read_regular(folder / _NAME, _LIMIT, follow=False)
         text = zlib.decompressobj().decompress(data, _UNPACKED)

@@ -49,9 +49,9 @@ class InputWatch:
         if size > _MOST:
             return StandardInput(kind="file", size=size)
         digest, place = sha256(), self._start
-        while block := os.pread(self._descriptor, _BLOCK, place):
+        while block := os.pread(self._descriptor, min(_BLOCK, self._start + size - place), place):
             digest.update(block)
-            place += len(block)
+            place += len(block)  # what is written to it meanwhile is not waited for
         return StandardInput(kind="file", size=size, sha256=digest.hexdigest())
 
 

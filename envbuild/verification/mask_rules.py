@@ -184,7 +184,12 @@ TABLE = (
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
     # A cluster of Dask, as it is printed, and as a notebook shows it (distributed's templates).
-    _rule("names", "drawn", "cluster(", r"(?P<keep>\b[A-Z][A-Za-z]*Cluster\()[0-9a-f]{8}(?=, '[a-z]+://)"),
+    _rule(
+        "names",
+        "drawn",
+        "cluster(",
+        r"(?P<keep>\b[A-Z][A-Za-z]*Cluster\()[0-9a-f]{8}(?=, '(?:tcp|tls|ucxx?|wss?|inproc)://)",
+    ),
     _rule(
         "names",
         "drawn",

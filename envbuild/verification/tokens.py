@@ -495,12 +495,12 @@ def _draw(word: str, drawn: Sequence[str]) -> int | None:
     """Return the number of the draw whose digits, or first ones, a word is; a UUID has its version among them."""
     digits = word.replace("-", "")
     for number, each in enumerate(drawn):
-        if each.startswith(digits) or (len(digits) == 32 and len(each) == 32 and _of_uuid(each) == digits):
+        if each.startswith(digits) or (len(digits) == 32 and len(each) == 32 and of_uuid(each) == digits):
             return number
     return None
 
 
-def _of_uuid(digits: str) -> str:
+def of_uuid(digits: str) -> str:
     """Return sixteen bytes as ``uuid.uuid4`` shows them."""
     return f"{digits[:12]}4{digits[13:16]}{int(digits[16], 16) & 3 | 8:x}{digits[17:]}"
 

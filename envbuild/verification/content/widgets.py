@@ -16,7 +16,7 @@ _VIEW, _STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jup
 _NAME = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
 """As ``uuid4().hex`` gives it; what else a program calls a model counts."""
 _REFERENCE = "IPY_MODEL_"
-_NUMBERED = re.compile(r"⟨name (\d+)⟩")
+_NUMBERED = re.compile(r"⟨name (\d{1,9})⟩", re.ASCII)
 
 
 def names_of_models(text: str) -> tuple[str, ...]:

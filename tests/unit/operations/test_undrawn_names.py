@@ -19,6 +19,7 @@ from envbuild.operations.doubtful import (
     _same_elsewhere,
 )
 from envbuild.operations.undrawn_names import (
+    doubtful_by_form,
     glued_names,
     has_no_other_uuids,
     may_be_made,
@@ -31,8 +32,10 @@ from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.masks import Masks
 from envbuild.verification.measuring import Measuring
 from envbuild.verification.ran import Ran
+from envbuild.verification.tokens import of_uuid
 from tests.support.records import record
 
 DRAW = "9f86d081884c7d659a2feaa0c55ad015"
@@ -45,6 +48,40 @@ def test_a_name_that_no_run_drew_is_quoted(name: str, quoted: bool) -> None:
     how = "computed of what differs, or by a generator"
     found = phrases(own, {name: "out/⟨name⟩.json"}, (DRAW,))
     assert [*found] == [f"names of files: 12345abc in out/⟨name⟩.json is not as it was drawn: {how}"] * quoted
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "quoted"),
+    [
+        (0x9F86D081884C4D659A2FEAA0C55AD015, "", False),
+        (0x9F86D081884C4D659A2FEAA0C55AD015, "450789293367769443", True),
+        (0x9F86D081884C4D659A2FEC93C55AD015, "", False),  # 920472184483139605
+    ],
+)
+def test_an_experiment_of_mlflow_has_a_drawn_number(number: int, name: str, *, quoted: bool) -> None:
+    """Its last 18 figures, others behind them for noughts; a result has other ones."""
+    drawn = of_uuid(f"{number:032x}")
+    figures = name or (str(int(drawn, 16))[-18:].lstrip("0") + "7" * 18)[:18]
+    names = {figures: "mlruns/⟨name⟩/meta.yaml"}
+    found = phrases({"123456789012345678": "mlruns/⟨name⟩/meta.yaml"}, names, (f"{number:032x}",))
+    assert bool(found) is quoted
+    assert not phrases({figures: "d/⟨name⟩/⟨name⟩.snapshot"}, {figures: "d/⟨name⟩/⟨name⟩.snapshot"}, ())
+
+
+def test_uuids_that_are_quoted_by_their_form() -> None:
+    """One of decimal digits alone is made of numbers as a rule; of a time that no run had likewise."""
+    names = {
+        "stdout": [
+            "19283746-1234-4567-8901-192837465564",
+            "9f86d081-884c-4d65-9a2f-eaa0c55ad015",
+            "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        ],
+        "a.json": ["9f86d081-884c-4d65-9a2f-eaa0c55ad015"],
+    }
+    timeless, decimal = doubtful_by_form(names, Masks(1_795_704_610.0))
+    assert timeless == {"stdout": ["017f22e2-79b0-7cc3-98c4-dc0c0c07398f"]}
+    assert decimal == {"stdout": ["19283746-1234-4567-8901-192837465564"]}
+    assert doubtful_by_form(names, Masks(1_645_557_740.0))[0] == {}
 
 
 UUID = "9f86d081884c4d659a2feaa0c55ad015"

@@ -48,7 +48,9 @@ def test_a_listing_that_is_not_there_or_damaged(tmp_path: Path, monkeypatch: pyt
     kept(tmp_path, A)
     kept(tmp_path, B)
     assert gather_context(*sides).files == {}
-    for data in (b"", b"[1]", zlib.compress(b"[[1]]"), zlib.compress(b"["), zlib.compress(b"[]")[:-5]):
+    deep = b'[["a",1,2,3,' + b"[" * 100_000
+    texts = (b"[[1]]", b"[", b'[["\xff",1,2,3]]', deep)
+    for data in (b"", b"[1]", *map(zlib.compress, texts), zlib.compress(b"[]")[:-5]):
         (history.run_folder(tmp_path, B) / "files").write_bytes(data)
         assert gather_context(*sides).files is None or zlib.decompressobj().decompress(data) == b"[]"
     monkeypatch.setattr(listing, "MOST", 0)

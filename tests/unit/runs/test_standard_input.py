@@ -25,6 +25,23 @@ def test_a_file_counts_from_where_the_program_began_if_it_read(tmp_path: Path) -
         assert stream.tell() == 9
 
 
+def test_what_is_written_meanwhile_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that others write to may grow as fast as it is read."""
+    read = os.pread
+
+    def growing(descriptor: int, size: int, place: int) -> bytes:
+        with (tmp_path / "input").open("ab") as more:
+            more.write(b"more")
+        return read(descriptor, size, place)
+
+    (tmp_path / "input").write_bytes(b"12345")
+    with (tmp_path / "input").open("rb", buffering=0) as stream:
+        watch = InputWatch(stream.fileno())
+        stream.read(1)
+        monkeypatch.setattr(os, "pread", growing)
+        assert watch.result() == StandardInput(kind="file", size=5, sha256=sha256_bytes(b"12345"))
+
+
 def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is all that is known."""
     monkeypatch.setattr("envbuild.runs.standard_input._MOST", 4)

@@ -85,6 +85,12 @@ def test_what_models_hold_counts(case: str) -> None:
     assert digest(one) != digest(other)
 
 
+def test_a_model_may_have_any_name() -> None:
+    """Also one like the marks that are put in the place of names, with more figures than Python reads."""
+    odd = f"⟨name {'9' * 5000}⟩"
+    assert digest(notebook([A], {A: model(1), odd: model(2)})) != digest(notebook([A], {A: model(1), odd: model(3)}))
+
+
 def test_names_of_models_are_to_be_shown_drawn() -> None:
     """A digest has the form of a drawn name now and then: an experiment shows which it was."""
     found = read(notebook([A], {A: model(1, B), B: model(2)}).encode(), MASKS)
@@ -156,6 +162,7 @@ PRINTED = "LocalCluster({}, '{}', workers={})"
         (PRINTED.format("970fb0d3", "tcp://h:1", 1), PRINTED.format("d205a55f", "tcp://h:1", 2), False),
         (PRINTED.format("mine_1", "tcp://h:1", 1), PRINTED.format("mine_2", "tcp://h:1", 1), False),
         ("BestCluster(970fb0d3, 0.25)", "BestCluster(d205a55f, 0.25)", False),
+        (PRINTED.format("970fb0d3", "sizes://3-4", 1), PRINTED.format("d205a55f", "sizes://3-4", 1), False),
         (SHOWN.format("0.25"), SHOWN.format("0.26"), False),
         ("<p>03fe46cb</p>", "<p>ab19c990</p>", False),
     ],
