@@ -363,7 +363,7 @@ def _undecided(
 
     Of lines without exact numbers there are no doubts, and no experiments.
     """
-    from envbuild.operations.divergence import beyond, undecided
+    from envbuild.operations.divergence import beyond, undecided, written_over
 
     known = doubts.lines(decided.measured) if doubts is not None else frozenset()
     found: list[str] = []
@@ -376,6 +376,9 @@ def _undecided(
                 if (each.path, each.line) not in known
             ]
             break
+    for text in written_over(session.plan.request.project, session.runs, verdict, options.ignore):
+        change = " → ".join(shown(*excerpts(text.before, text.after)))
+        found.append(f"{text.path}, line {text.line}, written over: {change}")
     quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 

@@ -421,6 +421,7 @@ class _Facts:
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
         from envbuild.engine import overlay  # noqa: F401 - loaded while the program runs
+        from envbuild.record import listing  # noqa: F401
         from envbuild.runs import nccl, observations  # noqa: F401
         from envbuild.runs.results import metrics, tensors  # noqa: F401
 
