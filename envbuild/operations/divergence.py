@@ -126,13 +126,21 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
     return found
 
 
-def measuring_of(project: Path, record: Record) -> Measuring:
-    """Return what a run can measure, as far as the sources of all that it read of its project show."""
+def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
+    """Return what a run can measure, as far as the sources of all that it read of its project show.
+
+    Args:
+        project: where the sources are.
+        record: of the run.
+        verdict: where nothing was left out, words of measurements are of no interest.
+    """
     from envbuild.verification.measuring import Measuring, measuring
 
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
     sources = _sources(project, record)
-    return measuring(sources) if record.script is not None and sources.keys() == paths else Measuring()
+    follow = bool(verdict.same_content) or any(channel.masked for channel in verdict.channels)
+    known = record.script is not None and sources.keys() == paths
+    return measuring(sources, follow=follow) if known else Measuring()
 
 
 def _read(project: Path, path: str) -> bytes | None:

@@ -186,7 +186,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             from envbuild.operations.divergence import measuring_of
             from envbuild.operations.doubtful import Decided, decide, find_doubts
 
-            able = measuring_of(request.project, session.runs[0].record)
+            able = measuring_of(request.project, session.runs[0].record, verdict)
             doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
             decided = Decided()
             if doubts is not None and _diagnosed(session, options):
@@ -325,7 +325,7 @@ def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptio
     from envbuild.operations.doubtful import Decided, find_doubts
     from envbuild.operations.events import Silent
 
-    able = measuring_of(session.plan.request.project, session.runs[0].record)
+    able = measuring_of(session.plan.request.project, session.runs[0].record, verdict)
     doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
     found = _undecided(session, verdict, options, doubts, Decided())
     return (*found, *_names_in_doubt(session, verdict, options, able, None, Silent()))
