@@ -183,13 +183,6 @@ TABLE = (
     # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
-    # What MLflow draws for a run without a name, from a generator that its telemetry draws from in a thread.
-    _rule(
-        "names",
-        "slug",
-        "run_name",
-        r"(?P<keep>\brun_name['\"]?\s*[:=]\s*['\"]?)[a-z]{3,12}-[a-z]{2,12}-\d{1,4}(?![\w.-])",
-    ),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
