@@ -191,13 +191,6 @@ TABLE = (
         'px;">',
         r'(?P<keep><p style="color: #9D9D9D; margin-bottom: 0px;">)[0-9a-f]{8}(?=</p>)',
     ),
-    # What MLflow draws for a run without a name, from a generator that its telemetry draws from in a thread.
-    _rule(
-        "names",
-        "slug",
-        "run_name",
-        r"(?P<keep>\brun_name['\"]?\s*[:=]\s*['\"]?)[a-z]{3,12}-[a-z]{2,12}-\d{1,4}(?![\w.-])",
-    ),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),

@@ -13,7 +13,6 @@ from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 
 _PLACE = re.compile(r"/(?:m-)?[0-9a-f]{32}/metrics/(.+)")
-_TAG = re.compile(r"/[0-9a-f]{32}/tags/mlflow\.runName\Z")
 _LINE = re.compile(r"(\d{13}) (\S{1,40}) (-?\d{1,18})(?: (.{1,500}))?", re.ASCII)
 """Milliseconds since 1970, the value, the step; for a model also the run and the dataset."""
 
@@ -22,11 +21,6 @@ def metric_of(path: Path) -> str:
     """Return the name of the metric whose values a file has by its place; empty for other files."""
     found = _PLACE.search(path.as_posix())
     return found[1] if found is not None else ""
-
-
-def with_name_of_run(path: Path, data: bytes) -> bytes:
-    """Return a run's name, which is alone in a file of its tags, as the notes of the run have it; other data as is."""
-    return b"run_name: " + data if _TAG.search(path.as_posix()) is not None else data
 
 
 def read_metric(out: Canonical, name: str, data: bytes) -> None:

@@ -43,7 +43,7 @@ from envbuild.verification.content.lance import may_have_files
 from envbuild.verification.content.lance import read_manifest as read_lance
 from envbuild.verification.content.locks import is_lock, read_lock
 from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
-from envbuild.verification.content.mlflow import metric_of, read_metric, with_name_of_run
+from envbuild.verification.content.mlflow import metric_of, read_metric
 from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
 from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
@@ -95,7 +95,7 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
             return _of_log(data, database, masks)
-    content = read(with_name_of_run(path, data), masks)
+    content = read(data, masks)
     return content if content is not None else _with_own_names(data, masks)
 
 
