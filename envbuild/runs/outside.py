@@ -180,7 +180,10 @@ class Outside(msgspec.Struct, kw_only=True):
         """
         found: dict[str, workspace.FileState] = {}
         for mount in self.mounts:
-            before = workspace.scan_mount(mount.source, most) if mount.read_only else self._before.get(mount.target)
+            before = self._before.get(mount.target)
+            if mount.read_only:
+                with suppress(OSError):  # a network disk that is gone by now is no reason to lose the run's end
+                    before = workspace.scan_mount(mount.source, most)
             if before is not None and len(before) <= most:
                 place = mount.target.rstrip("/")
                 found |= {f"{place}/{path}" if path else mount.target: state for path, state in before.items()}

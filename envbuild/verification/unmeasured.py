@@ -84,6 +84,7 @@ class _Flow:
                 self._defined.setdefault(name, []).append(node)
         self.touched: set[str] = {name for node in self.nodes for name in self._imported(node)}
         self._calls = [node for node in self.nodes if isinstance(node, ast.Call)]
+        self._alone = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
         self.touched |= {name for each in self._unknown_calls() for name in each}
         self._regions: set[int] = set()
 
@@ -195,6 +196,17 @@ class _Flow:
             self.touched.update([base] if base else [])
         if own and name not in _BUILTIN:
             self.touched.update(base for each in given if (base := _base(each)) and base not in self._modules)
+        elif not own:
+            self.touched.update(self._put(call, name))
+
+    def _put(self, call: ast.Call, name: str) -> Iterator[str]:
+        """Yield what a function that is not the program's puts a time into: ``setattr`` and ``heapq.heappush``."""
+        if name == "setattr" and len(call.args) > 1:
+            yield from [str(call.args[1].value)] if isinstance(call.args[1], ast.Constant) else ()
+        elif id(call) in self._alone and call.args and name not in _BUILTIN:
+            kept = call.func.value if isinstance(call.func, ast.Attribute) else None
+            base = _base(call.args[0]) if kept is None or _base(kept) in self._modules else ""
+            yield from [base] if base and base not in self._modules else []
 
     def _visit_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """A function gives a time if it returns one, or is made by what measures."""

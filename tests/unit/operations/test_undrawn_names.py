@@ -47,7 +47,7 @@ def test_a_name_that_no_run_drew_is_quoted(name: str, quoted: bool) -> None:
     [
         (0x9F86D081884C4D659A2FEAA0C55AD015, "", False),
         (0x9F86D081884C4D659A2FEAA0C55AD015, "450789293367769443", True),
-        (0x9F86D081884C4D659A2FEC93C55AD015, "", False),  # 920472184483139605
+        (0x9F86D081884C4D659B4BEAA0C55AD015, "", False),  # its last figures: 000408934680285205
     ],
 )
 def test_an_experiment_of_mlflow_has_a_drawn_number(number: int, name: str, *, quoted: bool) -> None:

@@ -637,3 +637,15 @@ def test_a_full_disk_costs_a_copy_and_nothing_else(tmp_path: Path, monkeypatch: 
     assert {each.path: each.sha256 for each in listed} == {"/res/a": sha(b"123456"), "/res/b": sha(b"1234")}
     assert left_out == ()
     assert [path.name for path in (tmp_path / "copies/res").iterdir()] == ["b"]
+
+
+def test_a_mounted_folder_that_is_gone_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at for comparisons alone."""
+
+    def gone(*_: object) -> None:
+        raise OSError(116, "Stale file handle")
+
+    around = Outside(mounts=(Mount(source=tmp_path, target="/data", read_only=True),), wanted=(), kept=tmp_path)
+    around.look_first()
+    monkeypatch.setattr(outside.workspace, "scan_mount", gone)
+    assert around.found_mounted(10) == {}

@@ -25,6 +25,9 @@ START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 
         "rng = random.Random(time.time_ns())\nprint('tokens_per_second', rng.random())",
         "def simulate(x):\n    return x * 3\nprint('tokens_per_second', simulate(a))",
         "import torch\nprint('tokens_per_second', a)",
+        "class O: pass\no = O()\nsetattr(o, 'took', time.time() - t)\no.rate = a\nprint('tokens_per_second', o.rate)",
+        "import heapq\nh = []\nheapq.heappush(h, time.time())\nprint('tokens_per_second', a)",
+        "print(a, time.time() - t)\nprint('tokens_per_second', a)",
         "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(a)\nlog['took'] = [time.time() - t]",
     ],
 )
@@ -44,6 +47,8 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "class M:\n    n = 0\n    def step(self):\n        self.n += 1\nm = M()\n"
         "while time.time() < t + 1:\n    m.step()\nprint('tokens_per_second:', m.n)",
         "def rate():\n    return 5 / (time.time() - t)\nprint('tokens_per_second:', rate())",
+        "class O: pass\no = O()\nsetattr(o, 'took', time.time() - t)\nprint('tokens_per_second:', 5 / o.took)",
+        "import heapq\nh = []\nheapq.heappush(h, time.time() - t)\nprint('tokens_per_second:', 5 / h[0])",
         "def show(x):\n    print('tokens_per_second:', x)\nshow(time.time() - t)",
         "def show(x):\n    print('tokens_per_second:', x)\nlist(map(show, [time.time() - t]))",
         "def add(log, x):\n    log.append(x)\nlog = []\nadd(log, time.time())\nprint('tokens_per_second:', log[0])",
