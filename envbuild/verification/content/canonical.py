@@ -75,7 +75,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         used: further ones, which may be of a memory that is simulated if they are far apart in several runs.
         numbers: of times, rates and memory that were left out, those that are one plain number, as they are written;
             of lines of text all such numbers.
-        labels: words before numbers that were left out of texts as times or rates, by the name of the line.
+        labels: words before numbers that were left out of texts as times or rates, by the name of the line;
+            ``amounts``: those of lines with a measure of memory.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
         names: UUIDs and identities that were left out, shortened, in their order.
@@ -96,6 +97,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     used: frozenset[str] = frozenset()
     numbers: dict[str, str] = {}
     labels: dict[str, frozenset[str]] = {}
+    amounts: dict[str, frozenset[str]] = {}
     scalars: str = ""
     others: str = ""
     count: int = 0
@@ -206,6 +208,7 @@ class Canonical:
     _during: set[str] = field(default_factory=set)
     _plain: dict[str, str] = field(default_factory=dict)
     _labels: dict[str, frozenset[str]] = field(default_factory=dict)
+    _amounts: dict[str, frozenset[str]] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
@@ -236,6 +239,7 @@ class Canonical:
             used=frozenset(self._used),
             numbers={name: text for name, text in self._plain.items() if text},
             labels=self._labels,
+            amounts=self._amounts,
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
@@ -373,8 +377,11 @@ class Canonical:
             ):
                 del self._exact[name]
                 self._short.add(name)
-        elif "memory" in masked.kinds and memory_leaves_doubt(value):
-            self._memory.add(name)
+        elif "memory" in masked.kinds and name in self._left_out:
+            found = numbers_left_out(value, name, self.masks, masked.text)
+            self._amounts[name] = frozenset(label_before(number.before) for number in found if number.is_plain)
+            if memory_leaves_doubt(value):
+                self._memory.add(name)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -25,3 +25,11 @@ def test_words_before_numbers_in_texts(text: str, labels: set[str], numbers: lis
     assert found is not None
     assert {each for line in found.labels.values() for each in line} == labels
     assert [*found.numbers.values()] == numbers
+
+
+def test_words_before_amounts_of_memory() -> None:
+    """A line with a time and an amount is one of memory."""
+    found = read(b"epoch 1 | eta 5 s | gpu memory: 12.5 MB\n", MASKS)
+    assert found is not None
+    assert not found.labels
+    assert [set(each) for each in found.amounts.values()] == [{"eta", "memory"}]
