@@ -224,12 +224,12 @@ class _Left:
                 for name in _of_memory(content)
                 if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
             )
-            lines = (
+            texts = (
                 name
                 for name, labels in content.amounts.items()
                 if not (self.measuring.memory and self.measuring.unmeasured.isdisjoint(labels))
             )
-            names = {*content.memory, *computed, *lines}
+            names = {*content.memory, *computed, *texts}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
