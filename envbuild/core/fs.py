@@ -340,7 +340,8 @@ def _make_below(descriptor: int, name: str, owner: tuple[int, int] | None) -> No
         return
     if os.geteuid() == 0:
         above = os.fstat(descriptor)
-        os.chown(name, *(owner or (above.st_uid, above.st_gid)), dir_fd=descriptor, follow_symlinks=False)
+        with suppress(PermissionError):  # NFS with root_squash
+            os.chown(name, *(owner or (above.st_uid, above.st_gid)), dir_fd=descriptor, follow_symlinks=False)
 
 
 def clone(source: BinaryIO, target: BinaryIO) -> bool:

@@ -9,7 +9,7 @@ from envbuild.difference.finding import NOWHERE, Context, Finding, changed
 from envbuild.record.listing import folders_above
 from envbuild.record.model import Record
 
-_READ, _UNREAD = 60, 32
+_READ, _UNREAD = 50, 32
 """Of a result that was there before: the program read it; or nothing shows that it did."""
 _OTHER = 44
 _NAMES = 4
@@ -36,6 +36,7 @@ def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
 def found_before(a: Record, b: Record, context: Context) -> tuple[Finding, ...]:
     """Return how other files of project and mounts differ, those that are compared nowhere else, as one finding."""
     known = {path for record in (a, b) for path in _accounted(record)} | {*context.committed}
+    known |= {f"{target}/" for target in _targets(a) ^ _targets(b)}  # mounted in one of the runs only
     files = {path: phrase for path, phrase in (context.files or {}).items() if not _is_known(path, known)}
     if not files:
         return ()
@@ -50,6 +51,11 @@ def found_before(a: Record, b: Record, context: Context) -> tuple[Finding, ...]:
             weight=_OTHER,
         ),
     )
+
+
+def _targets(record: Record) -> set[str]:
+    """Return where in the container something is mounted: of ``source:target:rw``."""
+    return {mount.rsplit(":", 2)[-2].rstrip("/") for mount in record.options.mounts if mount.count(":") > 1}
 
 
 def _read(record: Record) -> set[str]:

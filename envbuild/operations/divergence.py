@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,13 +126,21 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
     return found
 
 
-def measuring_of(project: Path, record: Record) -> Measuring:
-    """Return what a run can measure, as far as the sources of all that it read of its project show."""
+def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
+    """Return what a run can measure, as far as the sources of all that it read of its project show.
+
+    Args:
+        project: where the sources are.
+        record: of the run.
+        verdict: where nothing was left out, words of measurements are of no interest.
+    """
     from envbuild.verification.measuring import Measuring, measuring
 
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
     sources = _sources(project, record)
-    return measuring(sources) if record.script is not None and sources.keys() == paths else Measuring()
+    follow = bool(verdict.same_content) or any(channel.masked for channel in verdict.channels)
+    known = record.script is not None and sources.keys() == paths
+    return measuring(sources, follow=follow) if known else Measuring()
 
 
 def _read(project: Path, path: str) -> bytes | None:
@@ -233,6 +242,25 @@ def undecided(project: Path, one: Ran, other: Ran, verdict: Verdict, ignore: Seq
         mine, theirs = (masks_of(each.record, ignored_lines(ignore, stream)) for each in (one, other))
         found += islice(printed.guessed(name, before, after, (mine, theirs)), _LINES)
     return found
+
+
+def written_over(
+    project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str]
+) -> Iterator[TextDifference]:
+    """Yield the first lines of each stream that showed other numbers before they were written over, in two runs."""
+    from envbuild.verification.overwritten import other_states
+
+    first, *others = runs
+    for stream, name in STREAMS.items():
+        if verdict.channel(stream) is None or any(fnmatchcase(stream, pattern) for pattern in ignore):
+            continue
+        before = kept(project, first.record.id, stream) or b""
+        for other in others:
+            after = kept(project, other.record.id, stream) or b""
+            masks = masks_of(first.record, ignored_lines(ignore, stream)), masks_of(other.record)
+            if found := [*islice(other_states(name, _whole_lines(before), _whole_lines(after), masks), _LINES)]:
+                yield from found
+                break
 
 
 def _whole_lines(text: bytes) -> bytes:

@@ -186,7 +186,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             from envbuild.operations.divergence import measuring_of
             from envbuild.operations.doubtful import Decided, decide, find_doubts
 
-            able = measuring_of(request.project, session.runs[0].record)
+            able = measuring_of(request.project, session.runs[0].record, verdict)
             doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
             decided = Decided()
             if doubts is not None and _diagnosed(session, options):
@@ -325,7 +325,7 @@ def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptio
     from envbuild.operations.doubtful import Decided, find_doubts
     from envbuild.operations.events import Silent
 
-    able = measuring_of(session.plan.request.project, session.runs[0].record)
+    able = measuring_of(session.plan.request.project, session.runs[0].record, verdict)
     doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
     found = _undecided(session, verdict, options, doubts, Decided())
     return (*found, *_names_in_doubt(session, verdict, options, able, None, Silent()))
@@ -363,7 +363,7 @@ def _undecided(
 
     Of lines without exact numbers there are no doubts, and no experiments.
     """
-    from envbuild.operations.divergence import beyond, undecided
+    from envbuild.operations.divergence import beyond, undecided, written_over
 
     known = doubts.lines(decided.measured) if doubts is not None else frozenset()
     found: list[str] = []
@@ -376,6 +376,9 @@ def _undecided(
                 if (each.path, each.line) not in known
             ]
             break
+    for text in written_over(session.plan.request.project, session.runs, verdict, options.ignore):
+        change = " → ".join(shown(*excerpts(text.before, text.after)))
+        found.append(f"{text.path}, line {text.line}, written over: {change}")
     quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 

@@ -269,7 +269,8 @@ def _make_folders(project: Path, folder: Path, owner: tuple[int, int], *, made: 
     with folder_below(project, *names[:-1], make=True, owner=owner) as above:
         (above / names[-1]).mkdir(mode=0o700, exist_ok=made)
         if owner[0] != os.getuid():
-            os.chown(above / names[-1], *owner, follow_symlinks=False)
+            with suppress(PermissionError):  # NFS with root_squash
+                os.chown(above / names[-1], *owner, follow_symlinks=False)
     with folder_below(project, STATE_FOLDER, EMPTY, make=True, owner=owner):
         pass
 
@@ -421,6 +422,7 @@ class _Facts:
         with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
         from envbuild.engine import overlay  # noqa: F401 - loaded while the program runs
+        from envbuild.record import listing  # noqa: F401
         from envbuild.runs import nccl, observations  # noqa: F401
         from envbuild.runs.results import metrics, tensors  # noqa: F401
 

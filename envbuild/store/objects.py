@@ -34,6 +34,7 @@ from envbuild.core.fs import (
 )
 from envbuild.core.patterns import lazy
 from envbuild.core.settings import setting
+from envbuild.core.text import encodable
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
 from envbuild.store.marker import admit, make_folder
@@ -55,8 +56,18 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification requires.
 
     Raises:
-        UsageError: none is set and there is no home folder; or settings cannot be read.
+        UsageError: none is set and there is no home folder; its name is no UTF-8, and could not be written down; or
+            settings cannot be read.
     """
+    root = _chosen_root(environ)
+    if not str(root).isascii() and encodable(str(root)) != str(root):
+        raise UsageError(
+            f"the store's name is not UTF-8: {encodable(str(root))}", "choose another: export ENVBUILD_STORE=FOLDER"
+        )
+    return root
+
+
+def _chosen_root(environ: Mapping[str, str]) -> Path:
     if chosen := setting("store", environ):
         return Path(chosen).expanduser().absolute()
     cache = Path(environ.get("XDG_CACHE_HOME") or ".")

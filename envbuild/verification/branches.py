@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from envbuild.core.redact import MASK
 from envbuild.record.model import Record
 from envbuild.record.processes import effective
 from envbuild.verification.evidence import Evidence
@@ -29,6 +30,9 @@ _SETS = re.compile(
     r"environ\s*(?:\[[^\]\n]*\]\s*\+?=(?!=)|\.(?:update|setdefault|pop|clear)\b|\s*\|?=(?!=))|\bputenv\b|\bload_dotenv\b"
 )
 """How a program sets variables of its own environment."""
+_ARGUMENTS_CHANGED = re.compile(
+    r"\bargv\s*(?:\[[^\]\n]*\]\s*)?\+?=(?!=)|\bargv\.(?:pop|remove|append|insert|extend|clear|reverse|sort)\b|\bdel\s.*\bargv\b"
+)
 _CALLED_FROM_OUTSIDE = re.compile(r"__|test|setup|teardown|pytest_|main\Z|cli\Z|app\Z|run\Z")
 """Functions that test runners, entry points and ``python -c`` call."""
 _UNKNOWN = object()
@@ -88,6 +92,7 @@ class _Facts:
         parameters: values of parameters that both runs had, and that no source changes.
         environment: variables of both runs; ``changed``: the program may have set others.
         main: the file is the script.
+        arguments: ``sys.argv`` of the script; None if that is not known, or not alike in all processes.
         gpus: there may have been one.
     """
 
@@ -97,6 +102,7 @@ class _Facts:
     environment: Mapping[str, str]
     changed: bool
     main: bool
+    arguments: tuple[str, ...] | None
     gpus: bool
 
 
@@ -107,6 +113,9 @@ def _facts(evidence: Evidence, path: str, tree: ast.Module, trees: Sequence[ast.
     }
     tables = [{name: each.value for name, each in _given(record).items()} for record in records]
     mine, theirs = (record.environment for record in records)
+    main = any(record.script is not None and record.script.path == path for record in records)
+    changed = any(_ARGUMENTS_CHANGED.search(text) is not None for text in (evidence.sources or {}).values())
+    given = {_arguments(record) for record in records}
     return _Facts(
         names={name: value for name, value in _constants(tree).items() if name not in stored},
         parsed=frozenset(_holding_parsed(tree)),
@@ -117,9 +126,19 @@ def _facts(evidence: Evidence, path: str, tree: ast.Module, trees: Sequence[ast.
         },
         environment={name: value for name, value in mine.items() if theirs.get(name) == value},
         changed=any(_SETS.search(text) is not None for text in (evidence.sources or {}).values()),
-        main=any(record.script is not None and record.script.path == path for record in records),
+        main=main,
+        arguments=given.pop() if main and len(given) == 1 and not changed else None,
         gpus=any(record.gpus for record in records),
     )
+
+
+def _arguments(record: Record) -> tuple[str, ...] | None:
+    """Return ``sys.argv`` of a script that was run by its name, in processes that all have the same one."""
+    python, script, *rest = (*record.command, "", "")[: max(2, len(record.command))]
+    others = any(tuple(process.arguments) != tuple(record.command) for process in record.processes)
+    if python != "python" or not script.endswith(".py") or others or MASK in " ".join(rest):
+        return None
+    return (script, *rest)
 
 
 def _given(record: Record) -> dict[str, Any]:
@@ -252,7 +271,11 @@ def _value(node: ast.expr, facts: _Facts) -> Any:
         if node.id == "__name__":
             return "__main__" if facts.main else _UNKNOWN
         return False if node.id == "TYPE_CHECKING" else facts.names.get(node.id, _UNKNOWN)
+    if isinstance(node, ast.Subscript):
+        return _part_of_arguments(node, facts)
     if isinstance(node, ast.Attribute):
+        if _is_argv(node) and facts.arguments is not None:
+            return [*facts.arguments]
         if node.attr == "TYPE_CHECKING":
             return False
         held = isinstance(node.value, ast.Name) and node.value.id in facts.parsed
@@ -262,9 +285,30 @@ def _value(node: ast.expr, facts: _Facts) -> Any:
     return _UNKNOWN
 
 
+def _is_argv(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "argv" and _last(node.value) == "sys"
+
+
+def _part_of_arguments(node: ast.Subscript, facts: _Facts) -> Any:
+    """Return ``sys.argv[1:]``, ``sys.argv[2]`` and the like."""
+    if not _is_argv(node.value) or facts.arguments is None:
+        return _UNKNOWN
+    try:
+        if isinstance(node.slice, ast.Slice):
+            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+            known = [None if each is None else _value(each, facts) for each in bounds]
+            return _UNKNOWN if _UNKNOWN in known else [*facts.arguments[slice(*known)]]
+        place = _value(node.slice, facts)
+        return _UNKNOWN if place is _UNKNOWN else facts.arguments[place]
+    except (IndexError, TypeError, ValueError):
+        return _UNKNOWN
+
+
 def _returned(node: ast.Call, facts: _Facts) -> Any:
-    """Return what a call returned: whether there is a GPU, or a variable of the environment."""
+    """Return what a call returned: whether there is a GPU, a variable of the environment, the number of arguments."""
     name = ast.unparse(node.func)
+    if name == "len" and len(node.args) == 1 and _is_argv(node.args[0]) and facts.arguments is not None:
+        return len(facts.arguments)
     if name.endswith(("cuda.is_available", "mps.is_available")) and not facts.gpus:
         return False
     if name not in ("os.environ.get", "environ.get", "os.getenv", "getenv") or not node.args or facts.changed:

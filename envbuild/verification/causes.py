@@ -177,7 +177,7 @@ def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
     if evidence.in_place and (files := [output.path for output in evidence.a.outputs]):
         what = f"the runs shared one folder: each found the files of the run before ({', '.join(files[:2])})"
         yield Finding(
-            area="options", weight=50, what=what, attempt="leave out --in-place, or have the script start from nothing"
+            area="options", weight=52, what=what, attempt="leave out --in-place, or have the script start from nothing"
         )
     if options.network != "none":
         what = f"the network was on ({options.network}): what is fetched may change"

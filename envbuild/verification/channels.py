@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
@@ -267,7 +267,8 @@ class _Folders:
             [path for path in sorted({*empty, *modes}) if not is_ignored(path, ignore) and not is_event_file(path)]
             for empty, modes, _ in found
         ]
-        names = common_names([(paths, masks_of(run.record)) for paths, run in zip(wanted, runs, strict=True)])
+        written = [_written_near(paths, run.written) for paths, run in zip(wanted, runs, strict=True)]
+        names = common_names([(paths, masks_of(run.record)) for paths, run in zip(wanted, runs, strict=True)], written)
         self._tables: list[tuple[int, dict[str, str]]] = []
         for run, paths, (empty, modes, extended), table in zip(runs, wanted, found, names, strict=True):
             named = {
@@ -298,6 +299,23 @@ class _Folders:
 
     def _of(self, run: Ran) -> dict[str, str]:
         return next(table for each, table in self._tables if each == id(run))
+
+
+def _written_near(paths: Sequence[str], written: Mapping[str, int]) -> dict[str, int]:
+    """Return when the first file was written in each folder, or, of one without files, in the next one above it."""
+    first: dict[str, int] = {}
+    for path, moment in written.items():
+        while path:
+            first[path] = min(first.get(path, moment), moment)
+            path = path.rpartition("/")[0]
+    found: dict[str, int] = {}
+    for path in paths:
+        near = path
+        while near and near not in first:
+            near = near.rpartition("/")[0]
+        if near:
+            found[path] = first[near]
+    return found
 
 
 def _of_folders(name: str, before: str, after: str) -> str:

@@ -239,7 +239,7 @@ def _tensors(places: Sequence[Place]) -> dict[str, str]:
     """Return the names of the tensors whose numbers are in members of a file as PyTorch writes it, by member.
 
     A tensor is ``_rebuild_tensor_v2((("storage", type, member, device, count), …))`` under its key. A member that
-    several tensors share has no name, and none has a tensor whose key is no place's (``OrderedDict``).
+    several tensors share has no name, and none has a tensor whose key is no text.
     """
     values = {name: value for name, value in places if isinstance(value, str)}
     found: dict[str, str] = {}

@@ -57,11 +57,12 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: frozenset[str] = frozenset()
 
 
-def measuring(sources: Mapping[str, str]) -> Measuring:
+def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
     """Return what a program can measure.
 
     Args:
         sources: all Python files of the project that it read, by path; none if they are not known.
+        follow: look for ``unmeasured`` words, a second's work in large projects.
     """
     asked = set[str]()
     makes_names, names = False, set[str]()
@@ -85,7 +86,7 @@ def measuring(sources: Mapping[str, str]) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
-        unmeasured=unmeasured_words(trees, own, known_names()),
+        unmeasured=unmeasured_words(trees, own, known_names()) if follow else frozenset(),
     )
 
 

@@ -120,14 +120,14 @@ def test_what_no_open_of_python_shows(
     run_with("/dev/null")
     nothing, file, left = reasons()
     assert nothing.startswith("nothing recorded is reason enough: ")
-    assert file.startswith("1 other file              params.txt written again, of the same size (")
+    assert file.split(maxsplit=3)[3].startswith("params.txt written again, of the same size (")
     assert left.startswith("result.txt at the start ")
     assert left.endswith("(an earlier run left it; Python's open did not read it)")
     project.write("data/1.png", "")
     (project.folder / "tool.sh").chmod(0o755)
     run_with("/dev/null")
     files = reasons()[1]
-    assert files.startswith("2 other files             data/1.png only in B, tool.sh mode "), files
+    assert files.split(maxsplit=3)[3].startswith("data/1.png only in B, tool.sh mode "), files
     run_with("in")
     (given,) = reasons()
     assert given.startswith("standard input  none → a file of 4 bytes, sha256 "), given

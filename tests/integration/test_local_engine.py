@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -450,6 +451,53 @@ def test_root_who_is_alone_in_its_namespace(made: Project, tmp_path: Path) -> No
     assert "reproduces the recorded digest" in built.out
     assert project.must("run", "-q", "-c", "print(1)", prefix=prefix, ENVBUILD_ENGINE="local").out == "1\n"
     assert project.must("store", "verify", "--json", prefix=prefix).json["damaged"] == []
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    group = project.must("run", "-q", "-c", "import os; print(os.stat('/var/mail').st_gid)", ENVBUILD_ENGINE="local")
+    assert group.out == "8\n", "root itself makes layers anew that have no owners"
+
+
+FORBIDDING = """\
+import ctypes, os, struct, sys
+number = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+text = b"".join(struct.pack("=HBBI", *each) for each in code)
+kept = ctypes.create_string_buffer(text, len(text))
+assert ctypes.CDLL(None).prctl(22, 2, struct.pack("@HP", len(code), ctypes.addressof(kept)), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Refuses unshare(2) altogether, as engines' filters do in containers."""
+
+
+@needs_root
+def test_a_refusal_is_not_remembered(made: Project, tmp_path: Path) -> None:
+    """A container's filter shows nowhere, and its store may be used on the machine too, where nothing is forbidden."""
+    project = made.copy(tmp_path, own_store=True)
+    shutil.rmtree(project.store / "derived/self-checks", ignore_errors=True)
+    words = ("run", "-q", "-c", "print(1)")
+    done = project(*words, prefix=(sys.executable, "-c", FORBIDDING), ENVBUILD_ENGINE="local")
+    assert done.code == 15
+    assert "the kernel does not let this user make namespaces: Operation not permitted" in done.err
+    assert project.must(*words, ENVBUILD_ENGINE="local").out == "1\n"
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("bindfs") is None, reason="FUSE IS NOT TESTED HERE: apt-get install bindfs")
+def test_a_store_on_fuse(made: Project, tmp_path: Path) -> None:
+    """A file that is removed while it is open gets another name there: 100,000 times, before, and folders stayed."""
+    project = made.copy(tmp_path / "below", own_store=True)
+    place = tmp_path / "place"
+    place.mkdir()
+    subprocess.run(["bindfs", str(project.folder.parent), str(place)], check=True)
+    try:
+        there = project.copy(place / "p")
+        variables = {"ENVBUILD_STORE": str(place / project.store.name), "ENVBUILD_ENGINE": "local"}
+        there.must("build", "--offline", **variables)
+        began = time.monotonic()
+        assert there.must("run", "-q", "-c", "print(1)", **variables).out == "1\n"
+        assert time.monotonic() - began < 60
+        assert [path.name for path in (place / project.store.name / "derived/runs").iterdir()] == []
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @needs_root

@@ -104,7 +104,7 @@ def proved(result: Verification) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line about runs that are equal."""
     first, *others = identical(result.verdict)
     yield "result", first + (f"; of each of {result.world} ranks" if result.world > 1 else "")
-    for line in (*others, *_doubts(result)):
+    for line in (*others, *_doubts(result), *only_errors(result.verdict.compared)):
         yield "", line
     for label, line in _by_node(result):
         yield label, line
@@ -187,6 +187,15 @@ def _doubts(result: Verification) -> Iterator[str]:
         yield "the controls were off, which proves nothing about this lock: no attestation was written"
     if doubts.host_unverified:
         yield "the host was not verified against the lock"
+
+
+def only_errors(compared: Sequence[str]) -> Iterator[str]:
+    """Report that nothing but standard error was compared, where programs show progress: that is hardly the result."""
+    if compared and all(" of standard error" in phrase for phrase in compared):
+        yield (
+            "nothing but standard error was compared: have the program print its results, or write them into the "
+            "project; plt.show() does neither"
+        )
 
 
 _MEASURES = {"memory": "a measure of memory", "identity": "a drawn name"}

@@ -23,6 +23,11 @@ from envbuild.engine.cdi import KIND, SUFFIXES
 from envbuild.engine.protocol import GpusRefusedError
 
 GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+_WITHOUT = (
+    "use an engine that does: ENVBUILD_ENGINE=docker; or describe the GPUs without it in a folder of your own: "
+    "export ENVBUILD_CDI_DIRS=FOLDER"
+)
+_KNOWN = ("deviceNodes", "mounts", "env", "hooks", "additionalGids", "additionalGIDs")
 _LIMIT = 4 << 20
 _VERSION = re.compile(r"v?(?:0|1)\.\d+\.\d+")
 _NVIDIAS = ("nvidia-cdi-hook", "nvidia-ctk")
@@ -78,7 +83,7 @@ def find_descriptions(folders: Sequence[str]) -> dict[str, Description]:
         with suppress(OSError):
             for path in sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES):
                 for name, each in _devices(path).items():
-                    rivals = here[name].rivals if name in here else ()
+                    rivals = each.rivals + (here[name].rivals if name in here else ())
                     if name in here and here[name].edits != each.edits:
                         rivals += (here[name].path,)
                     here[name] = msgspec.structs.replace(each, rivals=rivals)
@@ -108,22 +113,20 @@ def _devices(path: Path) -> dict[str, Description]:
     table = _read(path)
     if table.get("kind") != KIND:
         return {}
-    version = table.get("cdiVersion")
-    shared = table.get("containerEdits")
-    devices = table.get("devices")
-    return {
-        str(device["name"]): Description(
-            path=str(path),
-            version=version if isinstance(version, str) else "",
-            edits=tuple(
-                edit if isinstance(edit, dict) else {"": edit}
-                for edit in (shared, device.get("containerEdits"))
-                if edit
-            ),
-        )
-        for device in (devices if isinstance(devices, list) else ())
-        if isinstance(device, dict) and isinstance(device.get("name"), str | int)
-    }
+    version, devices = table.get("cdiVersion"), table.get("devices")
+    found: dict[str, Description] = {}
+    for device in devices if isinstance(devices, list) else ():
+        if isinstance(device, dict) and isinstance(device.get("name"), str | int):
+            name, parts = str(device["name"]), (table.get("containerEdits"), device.get("containerEdits"))
+            edits = tuple(edit if isinstance(edit, dict) else {"": edit} for edit in parts if edit)
+            twice = name in found and found[name].edits != edits
+            found[name] = Description(
+                path=str(path),
+                version=version if isinstance(version, str) else "",
+                edits=edits,
+                rivals=(str(path),) if twice or (name in found and found[name].rivals) else (),
+            )
+    return found
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -148,9 +151,9 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _check(name: str, description: Description) -> None:
     if description.rivals:
-        files = ", ".join(map(plain, (*description.rivals, description.path)))
+        files = ", ".join(map(plain, dict.fromkeys((*description.rivals, description.path))))
         raise GpusRefusedError(
-            f"several files describe the GPU {KIND}={plain(name)}, and differently: {files}",
+            f"the GPU {KIND}={plain(name)} is described several times, and differently: {files}",
             "keep one of them; list what they describe: nvidia-ctk cdi list",
         )
     if not _VERSION.fullmatch(description.version):
@@ -177,6 +180,10 @@ class _Reader:
         """Add ``containerEdits``."""
         if "" in edit:
             raise self._unsound("containerEdits", "a table", edit[""])
+        for name in sorted(str(name) for name, value in edit.items() if value and name not in _KNOWN):
+            raise GpusRefusedError(
+                f"{plain(self._path)}: containerEdits.{plain(name)}: the local engine cannot do this", _WITHOUT
+            )
         for node in self._tables(edit, "deviceNodes"):
             target = self._path_of(node, "deviceNodes", "path")
             source = self._path_of(node, "deviceNodes", "hostPath") if node.get("hostPath") else target
@@ -265,9 +272,7 @@ class _Reader:
     def _unknown(self, words: Sequence[str]) -> GpusRefusedError:
         named = plain(" ".join(words)) or "without a name"
         return GpusRefusedError(
-            f"{plain(self._path)}: containerEdits.hooks: the local engine does not know the hook {named}",
-            "use an engine that runs hooks: ENVBUILD_ENGINE=docker; or describe the GPUs without it in a folder of "
-            "your own: export ENVBUILD_CDI_DIRS=FOLDER",
+            f"{plain(self._path)}: containerEdits.hooks: the local engine does not know the hook {named}", _WITHOUT
         )
 
     def _groups(self, edit: Mapping[str, Any]) -> None:

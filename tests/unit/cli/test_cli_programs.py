@@ -12,7 +12,7 @@ from envbuild import cli
 from envbuild.cli.app import whole
 from envbuild.cli.commands.program import misplaced
 from envbuild.cli.render.run import lacking, missing_command, missing_file, missing_module
-from envbuild.cli.render.verify import _advice, _missing_module
+from envbuild.cli.render.verify import _advice, _missing_module, only_errors
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
 from envbuild.record.processes import ProcessRecord, ReadFile
@@ -266,6 +266,20 @@ def test_a_file_next_to_the_script(
 def test_what_compiles_has_its_packages(name: str, text: str) -> None:
     """A compiler of C needs the C library's headers, which Debian's gcc only recommends, and extensions Python's."""
     assert lacking(name) == (f"{text}, then: envbuild lock" if text else "")
+
+
+@pytest.mark.parametrize(
+    ("compared", "said"),
+    [
+        (("1 line of standard error (1 with rates, 1 with times masked)",), True),
+        (("1 line of standard error", "1 line of standard output"), False),
+        (("1 file", "2 lines of standard error"), False),
+        ((), False),
+    ],
+)
+def test_progress_alone_is_no_result(compared: tuple[str, ...], said: bool) -> None:
+    """A program that shows figures on no screen, and a bar, has left nothing whose equality says much."""
+    assert len([*only_errors(compared)]) == said
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_two_descriptions_of_one_gpu(describe: Describe) -> None:
     with pytest.raises(GpusRefusedError) as caught:
         given()
     assert caught.value.message == (
-        f"several files describe the GPU nvidia.com/gpu=0, and differently: {a}, {b}"
+        f"the GPU nvidia.com/gpu=0 is described several times, and differently: {a}, {b}"
     )  # fmt: skip
     assert given("1").variables == {"C": "1"}
     describe("first/b.yaml", devices=one(env=["A=1"]))
@@ -159,6 +159,27 @@ def test_two_descriptions_of_one_gpu(describe: Describe) -> None:
     describe("first/b.yaml", devices=one(env=["A=2"]))
     describe("second/c.json", devices=one(env=["A=3"]))
     assert given().variables == {"A": "3"}
+
+
+def test_one_gpu_twice_in_one_file(describe: Describe) -> None:
+    """Which of the two counts is not decided by their order."""
+    path = describe(devices=[*one(env=["A=1"]), *one(env=["A=2"]), *one(env=["A=2"])])
+    with pytest.raises(GpusRefusedError) as caught:
+        given()
+    assert caught.value.message.endswith(f"is described several times, and differently: {path}")
+    describe(devices=[*one(env=["A=1"]), *one(env=["A=1"])])
+    assert given().variables == {"A": "1"}
+
+
+@pytest.mark.parametrize("name", ["netDevices", "intelRdt", "of a later version"])
+def test_edits_that_cannot_be_done(name: str, describe: Describe) -> None:
+    """They are not left out without a word; an empty one asks for nothing."""
+    path = describe(devices=one(**{name: {"a": 1}}))
+    with pytest.raises(GpusRefusedError) as caught:
+        given()
+    assert caught.value.message == f"{path}: containerEdits.{name}: the local engine cannot do this"
+    describe(devices=one(**{name: None}))
+    assert given() == Handed()
 
 
 def test_several_gpus_share_what_is_equal(describe: Describe) -> None:

@@ -23,6 +23,7 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
 
     monkeypatch.setattr(divergence, "undecided", undecided)
     monkeypatch.setattr(divergence, "beyond", lambda session, verdict: ())
+    monkeypatch.setattr(divergence, "written_over", lambda *_: ())
     runs = [SimpleNamespace(record=f"fold 2: 0.{each} s") for each in printed]
     session = SimpleNamespace(runs=runs, plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
     found = verify._undecided(

@@ -7,17 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.doubtful import (
-    Decided,
-    InDoubt,
-    _by_entropy,
-    _drop_moved,
-    _in_other_order,
-    _is_order_of_jobs,
-    _only_moved,
-    _raced,
-    _same_elsewhere,
-)
+from envbuild.operations.doubtful import Decided, InDoubt, _same_elsewhere
+from envbuild.operations.left_out import drop_moved, only_moved
+from envbuild.operations.line_orders import drawn_orders, in_other_order, is_order_of_jobs, raced
 from envbuild.operations.undrawn_names import (
     doubtful_by_form,
     glued_names,
@@ -209,9 +201,9 @@ def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
     orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool, few: bool
 ) -> None:
     """Two processes that race have two orders, and luck chooses among few."""
-    monkeypatch.setattr("envbuild.operations.doubtful.several_processes", lambda *records: True)
-    assert _in_other_order(runs(orders), "stdout") is asked
-    assert _in_other_order(runs(orders), "stdout", few=True) is few
+    monkeypatch.setattr("envbuild.operations.line_orders.several_processes", lambda *records: True)
+    assert in_other_order(runs(orders), "stdout") is asked
+    assert in_other_order(runs(orders), "stdout", few=True) is few
 
 
 @pytest.mark.parametrize(
@@ -233,7 +225,7 @@ def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
     left_over = [*pairs]
     in_turn = False
 
-    def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+    def look(left: Any, laboratory: object, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
         nonlocal in_turn
         pair = left_over.pop(0)
         assert "order" in fixed or not in_turn
@@ -241,11 +233,11 @@ def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
         left.runs.extend(runs(ORDERS.get(pair, "")))
         return pair != "failed"
 
-    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
-    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: None)
+    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
+    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: None)
     left = cast(Any, SimpleNamespace(runs=runs("aab")))
     doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), few=["stdout"])
-    by_luck = _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"]), pairs=2)
+    by_luck = raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"]), pairs=2)
     assert not left_over
     quotes = [*doubts.phrases(Decided(by_luck=by_luck))]
     assert quotes == ["the order of lines of standard output"] * quoted
@@ -264,7 +256,7 @@ def test_lines_that_clocks_have_settled_keep_their_places(orders: str, contents:
     made = runs(orders)
     for run, content in zip(made, contents, strict=True):
         run.stdout = Printed(lines=3, sha256=run.stdout.sha256, unordered=content)
-    assert _only_moved(made, "stdout") is moved
+    assert only_moved(made, "stdout") is moved
 
 
 @pytest.mark.parametrize(
@@ -282,7 +274,7 @@ def test_lines_of_several_processes_that_have_moved_are_left_out(
 ) -> None:
     """A stream stays if its runs differ in measured lines alone, each of them at the same place."""
     left = in_rows(*streams)
-    _drop_moved(left, "stdout")
+    drop_moved(left, "stdout")
     assert ["stdout" in each for each in left.streams] == [not dropped] * len(streams)
 
 
@@ -301,14 +293,14 @@ def test_several_orders_are_luck_if_nothing_else_can_seed_a_generator(
 ) -> None:
     """A ranking that the time, or an address, seeds has several orders with the entropy alone fixed."""
 
-    def look(laboratory: object, left: Any, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
+    def look(left: Any, laboratory: object, purpose: str, fixed: tuple[str, ...], number: int) -> bool:
         assert {"clock", "addresses", "entropy"} <= {*fixed}
         made = in_turn if "order" in fixed else pair
         left.runs.extend(runs(made))
         return bool(made)
 
-    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
-    assert _raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
+    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
+    assert raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
 
 
 ORDERS = {"same": "aa", "other": "ab"}
@@ -341,23 +333,23 @@ def test_an_order_that_no_experiment_decided_is_quoted(
     """It is luck if lines come in several orders though the entropy is fixed, and a result if that alone decides."""
     pairs = {("entropy",): [*fixed], (): [*plain], ("addresses", "clock", "figures", "order"): [*in_turn]}
 
-    def look(laboratory: object, left: Any, purpose: str, what: tuple[str, ...], number: int) -> bool:
+    def look(left: Any, laboratory: object, purpose: str, what: tuple[str, ...], number: int) -> bool:
         pair = pairs[what].pop(0)
         left.runs.extend(runs(ORDERS.get(pair, "")))
         return pair != "failed"
 
     moved = TextDifference(path="stdout", line=2, before="anna", after="bert")
-    monkeypatch.setattr("envbuild.operations.doubtful._look", look)
-    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: moved)
+    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
+    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: moved)
     left = cast(Any, SimpleNamespace(runs=runs("abc")))
     doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), orders=["stdout"])
-    refuted, by_luck = _by_entropy(cast(Any, SimpleNamespace(session=None)), doubts)
-    assert (refuted is not None) == (expected == "result")
+    drawn, by_luck = drawn_orders(cast(Any, SimpleNamespace(session=None)), ["stdout"])
+    assert drawn == (["stdout"] if expected == "result" else [])
     assert by_luck == ({"stdout"} if expected == "luck" else frozenset())
-    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
+    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if not drawn else []
     assert quoted == ["the order of lines of standard output, line 2: anna → bert"] * (expected == "unknown")
-    monkeypatch.setattr("envbuild.operations.doubtful._first_moved", lambda left, stream: None)  # behind what is kept
-    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if refuted is None else []
+    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: None)  # behind what is kept
+    quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if not drawn else []
     assert quoted == ["the order of lines of standard output"] * (expected == "unknown")
 
 
@@ -395,7 +387,7 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     """Which of those that are ready begins first is drawn; all other lines keep their order."""
     texts = {"1": JOBS, "2": tuple(JOBS[at] for at in order)}
     monkeypatch.setattr(
-        "envbuild.operations.doubtful.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
+        "envbuild.operations.line_orders.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
     )
     log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
     started = cast(ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=()))
@@ -403,5 +395,5 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     made = [Ran(record=record(id=each, outputs=logs, processes=(started,))) for each in texts]
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
     left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
-    assert _is_order_of_jobs(left, "stderr") is of_jobs
-    assert not _is_order_of_jobs(left, "stdout")
+    assert is_order_of_jobs(left, "stderr") is of_jobs
+    assert not is_order_of_jobs(left, "stdout")

@@ -253,3 +253,12 @@ def test_a_kind_is_a_plain_word(store: Store, kind: str) -> None:
     """Kinds of derived things are lower-case words."""
     with pytest.raises(ValueError, match="not a kind of derived things"):
         store.cache_dir(kind)
+
+
+@pytest.mark.parametrize("variable", ["ENVBUILD_STORE", "XDG_CACHE_HOME"])
+def test_a_store_whose_name_is_no_text(variable: str) -> None:
+    """What is noted of it is JSON, which has no such names: refused before anything is written."""
+    with pytest.raises(UsageError) as caught:
+        default_root({variable: "/b\udcff"})
+    assert caught.value.message.startswith("the store's name is not UTF-8: /b\\udcff")
+    assert default_root({variable: "/bä"}).parts[1] == "bä"

@@ -10,7 +10,7 @@ from envbuild.record.processes import Parameter, ParameterSet
 from envbuild.verification.branches import unreached
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import Evidence
-from tests.support.records import record
+from tests.support.records import process, record
 from tests.support.runtime import make_lock
 
 ARGUMENTS = "import argparse, os, random, torch\nargs = parse().parse_args()\n"
@@ -50,6 +50,37 @@ def test_what_is_not_known_may_have_run(condition: str) -> None:
     """Nothing is left out for a condition that is true, or that no record decides."""
     source = f"{ARGUMENTS}if {condition}:\n    random.seed(os.urandom(8))\n"
     assert [cause.where for cause in rank_causes(evidence(source))] == ["train.py:4"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "ran"),
+    [
+        ("sys.argv[1:] == ['slow']", False),
+        ("sys.argv[1] == 'slow'", False),
+        ("'slow' in sys.argv", False),
+        ("len(sys.argv) < 3", False),
+        ("sys.argv[-1] != '3'", False),
+        ("sys.argv[1:] == ['fast', '3']", True),
+        ("sys.argv[7] == 'slow'", True),
+        ("sys.argv[start:] == ['slow']", True),
+        ("argv[1] == 'slow'", True),
+    ],
+)
+def test_arguments_decide(condition: str, *, ran: bool) -> None:
+    """Of the script, where all processes have the same, and nothing changes them."""
+    source = f"import os, random, sys\nif {condition}:\n    random.seed(os.urandom(8))\n"
+    command = ("python", "train.py", "fast", "3")
+    alone = (process(arguments=command),)
+    assert ("train.py", frozenset() if ran else frozenset({3})) in unreached(
+        evidence(source, command=command, processes=alone)
+    ).items()
+    others = {
+        "another process": evidence(source, command=command, processes=(*alone, process(arguments=("python", "-c")))),
+        "changed": evidence(f"{source}sys.argv[1:] = []\n", command=command, processes=alone),
+        "masked": evidence(source, command=("python", "train.py", "***"), processes=()),
+        "a command": evidence(source, command=("bash", "train.py", "fast"), processes=()),
+    }
+    assert {name: unreached(each)["train.py"] for name, each in others.items()} == dict.fromkeys(others, frozenset())
 
 
 def test_a_value_that_the_program_changes_decides_nothing() -> None:

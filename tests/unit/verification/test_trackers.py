@@ -307,3 +307,13 @@ def test_metrics_in_mlflows_store_of_files(tmp_path: Path, name: str, one: str, 
     assert compare(*found).same == equal
     assert metric_of(Path(f"/x/{_RUN}/metrics/train/loss")) == "train/loss"
     assert not metric_of(Path("/x/run/metrics/loss"))
+
+
+def test_names_of_runs_of_mlflow_count() -> None:
+    """A program may have chosen them; those that MLflow draws repeat unless a thread of its own draws meanwhile."""
+    one, other = (
+        read(f"run_name: {name}\nlr: 0.1\n".encode(), Masks(float(_BEGAN))) for name in ("a-net-50", "b-net-50")
+    )
+    assert one is not None
+    assert other is not None
+    assert not compare(one, other).same

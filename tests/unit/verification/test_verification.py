@@ -1272,6 +1272,23 @@ def test_permissions_and_empty_folders_count() -> None:
     assert judge(full, 2).differs == ("c/x, d/x",)
 
 
+def test_empty_folders_below_several_drawn_names_are_those_of_their_runs() -> None:
+    """MLflow makes one for the artifacts of each run: runs are numbered in the order in which their files came."""
+    drawn = [("b39c1f59e6eb4229b85d8fbde95460c6", "ec73b356eba1438480afa55ce84b546b")]
+    drawn.append(("c8f2e290f685477ca678945cb443de9b", "3e8b1d4ef076480ab125607d46270404"))
+
+    def left(names: tuple[str, str], empty: tuple[int, ...], *, known: bool = True) -> Ran:
+        files = [f"mlruns/0/{name}/meta.yaml" for name in names]
+        found = ran(*map(output, files), folders=tuple(folder(f"mlruns/0/{names[at]}/artifacts") for at in empty))
+        return replace(found, written={file: at for at, file in enumerate(files, 5)} if known else {})
+
+    one, other = (left(names, (0, 1)) for names in drawn)
+    assert judge([one, other], 2).outcome == "identical"
+    assert judge([left(drawn[0], (0,)), left(drawn[1], (0,))], 2).outcome == "identical"
+    assert judge([left(drawn[0], (0,)), left(drawn[1], (0, 1))], 2).outcome == "different"
+    assert judge([left(names, (0, 1), known=False) for names in drawn], 2).outcome == "different"
+
+
 def test_extended_attributes_and_permissions_outside_the_project_count() -> None:
     """Files of equal bytes differ by them."""
     one, other = (msgspec.structs.replace(with_mode("w.bin", "644"), attributes=each * 32) for each in ("ab", "cd"))
