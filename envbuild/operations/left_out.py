@@ -97,7 +97,7 @@ class LeftOut:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.numbers}
-            names = {*content.short, *self._computed(_plain_times(content))}
+            names = {*content.short, *self._computed(_plain_times(content)), *self._computed_lines(content)}
             yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
@@ -125,7 +125,7 @@ class LeftOut:
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
             times = (*_plain_times(content), *_columns(content))
-            yield from ((path, name) for name in self._computed(times))
+            yield from ((path, name) for name in (*self._computed(times), *self._computed_lines(content)))
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -148,7 +148,12 @@ class LeftOut:
                 for name in _of_memory(content)
                 if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
             )
-            names = {*content.memory, *computed}
+            texts = (
+                name
+                for name, labels in content.amounts.items()
+                if not (self.measuring.memory and self.measuring.unmeasured.isdisjoint(labels))
+            )
+            names = {*content.memory, *computed, *texts}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -167,6 +172,10 @@ class LeftOut:
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""
         yield from (name for name in names if self._is_computed(label_before(last_key(name))))
+
+    def _computed_lines(self, content: Content) -> Iterator[str]:
+        """Yield the names of lines of text with a number that no clock can have given."""
+        yield from (name for name, labels in content.labels.items() if any(map(self._is_computed, labels)))
 
     def _is_amount(self, at: int, row: Row) -> bool:
         """Whether nothing that measures memory can have given a number of a line."""

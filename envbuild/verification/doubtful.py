@@ -424,6 +424,13 @@ def _amounts(text: str) -> list[tuple[float, bool]]:
     return [each for each in found if each[1]] or found
 
 
+def numbers_left_out(text: str, name: str, masks: Masks, shown: str) -> list[Number]:
+    """Return the numbers that were left out of a text of a file; the arguments are those of ``doubtful_in``."""
+    if _LINE.search(name) is None:
+        text = f"{last_key(name)}: {text}"
+    return [*exact_numbers(text, masks, frozenset(_NUMBER.findall(shown)))]
+
+
 def doubtful_in(text: str, name: str, masks: Masks, shown: str, *, short: bool = False) -> bool:
     """Whether a text of a file has a number that may be a result.
 

@@ -29,6 +29,8 @@ _CONSTRUCTED = "UUID"
 _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", "uuid7"))
 
 
+_OF_LOGS = "relativeCreated"
+"""In the format of a log: how long the program runs."""
 _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
@@ -129,7 +131,7 @@ def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         if node.value.startswith(table.paths):
             yield "all"
-        elif node.value in _NOW:
+        elif node.value in _NOW or _OF_LOGS in node.value:
             yield "time"
     elif isinstance(node, ast.Name) and node.id in table.builtins:
         yield "all"

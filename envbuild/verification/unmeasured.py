@@ -269,6 +269,10 @@ class _Words:
                     self._in_text(text, others)
                 elif _last(func) == "print":
                     self._in_turn(node.args)
+                elif others:  # log_metric("train_time", value)
+                    self._seen.add(id(first))
+                    self._take(label_before(text), others[0])
+                    self.elsewhere.update({*_WORD.findall(text)} - {label_before(text)})
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)) as first, attr="format")):
                 self._seen.add(id(first))
                 self._in_text(text, [*node.args, *(each.value for each in node.keywords)], ordered=False)

@@ -20,8 +20,10 @@ from envbuild.verification.doubtful import (
     key_leaves_doubt,
     memory_leaves_doubt,
     memory_may_be_simulated,
+    numbers_left_out,
 )
 from envbuild.verification.masks import Masked, Masks
+from envbuild.verification.unmeasured import label_before
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
 """Why files of equal content have other bytes."""
@@ -71,7 +73,10 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         short: of the others, those that may be a result by their name.
         memory: of the measures of memory that were left out, those that may be a result by their name.
         used: further ones, which may be of a memory that is simulated if they are far apart in several runs.
-        numbers: of times, rates and memory that were left out, those that are one plain number, as they are written.
+        numbers: of times, rates and memory that were left out, those that are one plain number, as they are written;
+            of lines of text all such numbers.
+        labels: words before numbers that were left out of texts as times or rates, by the name of the line;
+            ``amounts``: those of lines with a measure of memory.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
             none. ``others``: of all else, empty if there is nothing; ``count``: how many values that are no scalars.
         names: UUIDs and identities that were left out, shortened, in their order.
@@ -91,6 +96,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     memory: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     numbers: dict[str, str] = {}
+    labels: dict[str, frozenset[str]] = {}
+    amounts: dict[str, frozenset[str]] = {}
     scalars: str = ""
     others: str = ""
     count: int = 0
@@ -200,6 +207,8 @@ class Canonical:
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
     _plain: dict[str, str] = field(default_factory=dict)
+    _labels: dict[str, frozenset[str]] = field(default_factory=dict)
+    _amounts: dict[str, frozenset[str]] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
@@ -229,6 +238,8 @@ class Canonical:
             memory=frozenset(self._memory),
             used=frozenset(self._used),
             numbers={name: text for name, text in self._plain.items() if text},
+            labels=self._labels,
+            amounts=self._amounts,
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
@@ -355,14 +366,22 @@ class Canonical:
         self._names.add(masked.names)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if masked.kinds <= MEASURED and name in self._left_out:
+            found = numbers_left_out(value, name, self.masks, masked.text)
+            if labels := frozenset(label_before(number.before) for number in found if number.is_plain):
+                self._labels[name] = labels
+                if all(number.is_plain for number in found):  # the date of a log is none of its numbers
+                    self._plain[name] = " ".join(number.text for number in found)
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
             if not self._exact[name] and (
                 masked.column or doubtful_in(value, name, self.masks, masked.text, short=True)
             ):
                 del self._exact[name]
                 self._short.add(name)
-        elif "memory" in masked.kinds and memory_leaves_doubt(value):
-            self._memory.add(name)
+        elif "memory" in masked.kinds and name in self._left_out:
+            found = numbers_left_out(value, name, self.masks, masked.text)
+            self._amounts[name] = frozenset(label_before(number.before) for number in found if number.is_plain)
+            if memory_leaves_doubt(value):
+                self._memory.add(name)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -328,7 +328,7 @@ class _Walk:
             values_, rest = array
             for at, each in enumerate(rest):
                 self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
-            out.leave_out(path, values_, "time")
+            out.leave_out(path, values_, "time", packed=True)
             return
         if node.kind == "dict" and values.is_durations(key, node.parts[1::2]) and all(map(_is_text, node.parts[::2])):
             out.add(path, repr(node.parts[::2]))
@@ -383,7 +383,7 @@ class _Walk:
             of_history = parts[at - 1] == _HISTORY and isinstance(parts[at], Node)
             array = _durations(parts[at]) if of_history else None
             if array is not None:
-                self.out.leave_out(path, array[0], "time")
+                self.out.leave_out(path, array[0], "time", packed=True)
                 parts[at] = Node("array", array[1])
 
     def _without_tracker(self, path: str, node: Node) -> None:

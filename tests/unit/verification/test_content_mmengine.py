@@ -187,3 +187,11 @@ def test_an_ordered_table_counts_by_names_order_and_values(change: Callable[[Any
     assert with_more is not None
     assert other is not None
     assert len({after.digest, with_more.digest, other.digest}) == 3
+
+
+def test_arrays_of_durations_are_noted() -> None:
+    """Where no clock can have given them they are asked about, as lists are."""
+    found = read(pickle.dumps({"eval_time": _Array([0.5, 0.25], "f8")}), MASKS)
+    assert found is not None
+    assert [*found.exact] == ["eval_time"]
+    assert {"message_hub.log_scalars.train/time", "message_hub.log_scalars.train/data_time"} <= {*_read().exact}

@@ -126,3 +126,9 @@ def test_memory(source: str, *, memory: bool) -> None:
 def test_what_makes_hexadecimal_digits(source: str, makes: bool | None) -> None:
     """A text in the form of a UUID that nothing drew is made of them."""
     assert measuring({"main.py": source}).makes_hex is makes
+
+
+def test_a_log_may_say_how_long_the_program_runs() -> None:
+    """Its format asks for it, and no code."""
+    source = "import logging\nlogging.basicConfig(format='%({})s %(message)s')\n"
+    assert [measuring({"t.py": source.format(name)}).time for name in ("relativeCreated", "name")] == [True, False]

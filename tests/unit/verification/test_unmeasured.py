@@ -28,6 +28,7 @@ START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 
         "class O: pass\no = O()\nsetattr(o, 'took', time.time() - t)\no.rate = a\nprint('tokens_per_second', o.rate)",
         "import heapq\nh = []\nheapq.heappush(h, time.time())\nprint('tokens_per_second', a)",
         "print(a, time.time() - t)\nprint('tokens_per_second', a)",
+        "writer.add_scalar('train/tokens_per_second', a, 1)\nwriter.add_scalar('took', time.time() - t, 1)",
         "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(a)\nlog['took'] = [time.time() - t]",
     ],
 )
@@ -47,6 +48,8 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "class M:\n    n = 0\n    def step(self):\n        self.n += 1\nm = M()\n"
         "while time.time() < t + 1:\n    m.step()\nprint('tokens_per_second:', m.n)",
         "def rate():\n    return 5 / (time.time() - t)\nprint('tokens_per_second:', rate())",
+        "writer.add_scalar('tokens_per_second', 5 / (time.time() - t), 1)",
+        "log('tokens_per_second')\nprint(a)",
         "class O: pass\no = O()\nsetattr(o, 'took', time.time() - t)\nprint('tokens_per_second:', 5 / o.took)",
         "import heapq\nh = []\nheapq.heappush(h, time.time() - t)\nprint('tokens_per_second:', 5 / h[0])",
         "def show(x):\n    print('tokens_per_second:', x)\nshow(time.time() - t)",
