@@ -127,9 +127,12 @@ def notes_on(paths: Iterable[str]) -> Iterator[str]:
     Args:
         paths: files that were taken for no results.
     """
+    unknown = [path for path in paths if path not in _OWN]
+    if not unknown:  # to read the table takes 3 ms, and most programs leave nothing there
+        return
     known, found = _stores(), set[str]()
     folders = set[str]()
-    for path in paths:
+    for path in unknown:
         found |= {store.note for store in known.stores if re.fullmatch(store.path, path) is not None}
         kept = _CACHE.fullmatch(path)
         if kept is not None and kept["name"] not in known.caches and "__pycache__" not in path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,6 +124,8 @@ def missing_command(record: Record, command: Sequence[str]) -> str:
     name = command[0]
     if not name.endswith(".ipynb"):
         return lacking(name)
+    import shlex
+
     words = shlex.join(("--execute", name, "--output", "executed.ipynb"))
     return (
         f"a notebook is started by a program: envbuild run -m nbconvert --to notebook {words}  "
