@@ -51,6 +51,7 @@ integration: venv engine compiler imagetools cosign ## tests with the real engin
 	ENVBUILD_ENGINE=local $(BIN)/python -m pytest tests/integration -m both_engines -n 2 --dist loadfile -q
 
 lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the workflows
+	@scripts/large-files.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

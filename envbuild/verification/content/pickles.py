@@ -434,7 +434,7 @@ _TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_ma
 
 
 _BUFFER, _HISTORY = " HistoryBuffer", "_log_history"
-"""A class of MMEngine's, and its attribute for values; another one has how many each stands for."""
+"""A class of MMEngine's, and its attribute for values; another attribute has the number of steps of each."""
 _ETA, _OF_A_RUN = "eta", frozenset(("cfg", "epoch", "experiment_name", "iter", "max_epochs", "max_iters"))
 """What a training has yet to take, next to what MMEngine notes of it; by itself it may be a learning rate."""
 

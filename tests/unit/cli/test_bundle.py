@@ -93,7 +93,7 @@ def test_a_source_of_the_same_size_is_known_by_its_time(place: Path) -> None:
 
 
 def test_a_module_that_is_gone_is_not_found(place: Path) -> None:
-    """Its bytecode does not stand for it."""
+    """Its bytecode is not taken in its place."""
     (place / "bundled/sub/two.py").unlink()
     with pytest.raises(ModuleNotFoundError):
         loaded(place)

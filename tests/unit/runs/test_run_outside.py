@@ -190,9 +190,9 @@ def test_caches_in_memory_are_named(tmp_path: Path) -> None:
     """The hook reports what is in folders of caches, as nothing else of them is read."""
     (tmp_path / "home/.cache/mymodel").mkdir(parents=True)
     (tmp_path / "home/.cache/mymodel/w.bin").write_text("w")
-    told = memory.look([str(tmp_path)])
-    assert told == {"files": [], "left_out": 0, "caches": [f"{tmp_path}/home/.cache/mymodel"]}
-    listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(told)
+    reported = memory.look([str(tmp_path)])
+    assert reported == {"files": [], "left_out": 0, "caches": [f"{tmp_path}/home/.cache/mymodel"]}
+    listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(reported)
     assert listed == ()
     assert left_out == (
         f"{tmp_path}/home/.cache/mymodel was taken for a cache or settings of a tool, and not looked at",
