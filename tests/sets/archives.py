@@ -12,6 +12,7 @@ from envbuild.net.config import network_config
 from envbuild.net.http import Http
 from envbuild.resolve.python import indexes, newest, uv
 from envbuild.resolve.python.wheels import Target
+from tests.support.unpacking import unpack as unpack_archive
 
 _TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
 _FURTHER = frozenset(("UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX"))
@@ -46,7 +47,7 @@ def unpack(pin: str, parent: Path) -> None:
     if hashlib.sha256(data).hexdigest() != archive.sha256:
         raise LookupError(f"{file}: not the SHA-256 that its index states")
     with tarfile.open(fileobj=io.BytesIO(data)) as opened:
-        opened.extractall(parent, filter="data")
+        unpack_archive(opened, parent)
     (parent / archive.name.removesuffix(".tar.gz")).rename(parent / folder_of(pin))
 
 

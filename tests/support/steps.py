@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 from envbuild.engine.protocol import Step
 from envbuild.image.bytecode import compile as compile_module
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter
+from tests.support.unpacking import unpack
 
 
 class LocalSteps:
@@ -33,7 +34,7 @@ class LocalSteps:
         root.mkdir(parents=True)
         assert step.inputs is not None
         with tarfile.open(step.inputs) as tar:
-            tar.extractall(root, filter="data")
+            unpack(tar, root)
         sources, results = root / "build/in", root / "build/out"
         if self.fresh:
             script = str(root / "build/compile.py")

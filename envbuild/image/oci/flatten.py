@@ -6,6 +6,7 @@ A layer adds, replaces, and removes: a file ``.wh.NAME`` stands for the removal 
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import tarfile
@@ -21,6 +22,8 @@ from envbuild.errors import BuildError
 from envbuild.lockfile import layout
 
 _REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
+_UNSOUND = (tarfile.TarError, OSError, EOFError, KeyError)
+"""What reading a damaged tar raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def flattened(
         try:
             tars = [stack.enter_context(tarfile.open(path, "r:")) for path in layers]
             members = _merged(tars)
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except _UNSOUND as error:
             raise BuildError(f"a layer of the base image is no sound tar: {error}") from error
         reader, writer = os.pipe()
         failed: list[Exception] = []
@@ -61,6 +64,8 @@ def flattened(
                 yield stream
         finally:
             thread.join()
+        if failed and not isinstance(failed[0], _UNSOUND):
+            raise failed[0]
         if failed:
             raise BuildError(f"a layer of the base image is no sound tar: {failed[0]}") from failed[0]
 
@@ -122,15 +127,17 @@ def _write(
                 if member.islnk() and (each.layer, _name(member.linkname)) not in kept:
                     member = _file_of(source, member)
                 elif member.islnk():
-                    member = member.replace(linkname=_name(member.linkname), deep=False)
-                member = member.replace(name=_name(each.member.name), deep=False)
+                    member = copy.copy(member)  # TarInfo.replace came with Python 3.11.4 and 3.10.12
+                    member.linkname = _name(member.linkname)
+                member = copy.copy(member)
+                member.name = _name(each.member.name)
                 content = source.extractfile(member) if member.isreg() else None
                 out.addfile(member, content)
                 out.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
             _add(out, added, {_name(each.member.name) for each in members})
     except BrokenPipeError:
         return
-    except (tarfile.TarError, OSError, EOFError, KeyError) as error:
+    except Exception as error:  # whatever it is: a stream that ends early is no file system
         failed.append(error)
 
 

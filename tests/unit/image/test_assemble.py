@@ -37,6 +37,7 @@ from envbuild.lockfile.model import Lock
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.steps import LocalSteps, write_os_layer
+from tests.support.unpacking import unpack
 from tests.support.wheels import Member, wheel_bytes
 
 BIG = {"big/__init__.py": "x = 1\n", "big/data.bin": bytes(range(256)) * (layout.LARGE_WHEEL // 256 + 1)}
@@ -235,7 +236,7 @@ class _Place:
         stream.write(bytes(1024))
         stream.seek(0)
         with tarfile.open(fileobj=stream) as tar:
-            tar.extractall(self.folder, filter="data")
+            unpack(tar, self.folder)
         (self.folder / "build/out").mkdir()
         found = []
         for group in sorted((self.folder / "build/in").iterdir()):

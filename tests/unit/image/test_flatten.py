@@ -81,3 +81,15 @@ def test_what_is_no_tar_is_refused(data: bytes, tmp_path: Path) -> None:
     refusal = pytest.raises(BuildError, match=r"^a layer of the base image is no sound tar: ")
     with refusal, flattened([tmp_path / "layer.tar"]) as stream:
         stream.read()
+
+
+def test_a_fault_while_it_is_written_is_no_empty_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong in the thread ends the build, though the stream looks like a tar that has ended."""
+
+    def fault(self: tarfile.TarFile, *arguments: object) -> None:
+        raise AttributeError("as of another Python")
+
+    path = layer(tmp_path / "layer.tar", {"a": "1"})
+    monkeypatch.setattr(tarfile.TarFile, "addfile", fault)
+    with pytest.raises(AttributeError, match="as of another Python"), flattened([path]) as stream:
+        stream.read()
