@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WATCHED = {
     "random": "standard.seed_random",
-    "subprocess": "standard.number_programs",
+    "subprocess": "starts.number_programs",
     "tempfile": "standard.name_temporaries",
     "multiprocessing.process": "standard.number_workers",
     "multiprocessing.pool": "for_pools.set_up_pool",
@@ -149,7 +149,7 @@ def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> N
 
 
 def _merely_named(name: str, module: Any, process: Process) -> bool:
-    """Whether a module only has a watched name: the project's own ``random.py``, a stand-in without a file.
+    """Whether a module only has a watched name: the project's own ``random.py``, an object that has no file.
 
     A library that is developed in the project's folder has its version, as it has anywhere. It may come late: while
     the package is imported, its modules are taken for what they are named.

@@ -1,14 +1,25 @@
 """Exceptions that a signal's handler of the program raised while the hook was at work: they are the program's.
 
 A handler runs between any two steps of Python in the main thread, so also within the hook: a limit of time that raises
-``TimeoutError`` there has to reach the program, or it would wait for ever.
+``TimeoutError`` there has to reach the program, or it would wait for ever. Where Python would print and drop what is
+raised, in callbacks of ``os.fork``, it is raised once more in the caller of ``fork``.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    Step = Callable[[], object]
+
+_ATTEMPTS = 3
+_waiting: list[Step] = []
+"""Takes back what ``_raise_in`` has set, while the exception was not raised yet."""
 
 _VARARGS = 4
 """A function that has ``*arguments``; ``inspect.CO_VARARGS``."""
@@ -24,6 +35,66 @@ def is_programs(error: BaseException) -> bool:
             return True
         interrupted, trace = trace.tb_frame, trace.tb_next
     return False
+
+
+def register_at_fork(
+    *, before: Step | None = None, after_in_child: Step | None = None, repeat: Step | None = None
+) -> None:
+    """Do as ``os.register_at_fork``; what a handler raises in a step reaches who called ``os.fork``.
+
+    Args:
+        before: in the parent; done again where a handler ended it.
+        after_in_child: in the child, once.
+        repeat: in the child, after that; done again as the first one is.
+    """
+    if before is not None:
+        os.register_at_fork(before=_whole(before, _ATTEMPTS))
+    for step, attempts in ((after_in_child, 1), (repeat, _ATTEMPTS)):
+        if step is not None:
+            os.register_at_fork(after_in_child=_whole(step, attempts))
+
+
+def forget() -> None:
+    """In a forked child: what a handler raised in the parent before the fork is raised there only."""
+    while _waiting:
+        _waiting.pop()()
+
+
+def _whole(step: Step, attempts: int) -> Callable[[], None]:
+    def call() -> None:
+        raised: BaseException | None = None
+        for _ in range(attempts):
+            try:
+                step()
+                break
+            except BaseException as error:
+                if isinstance(error, Exception) and not is_programs(error):
+                    raise
+                raised = raised or error
+        caller = sys._getframe().f_back
+        if raised is not None and caller is not None:
+            _raise_in(caller, raised)
+
+    return call
+
+
+def _raise_in(caller: Any, error: BaseException) -> None:
+    """Raise in a frame as soon as what it has called returns, by the means of debuggers."""
+    before, own, opcodes = sys.gettrace(), caller.f_trace, caller.f_trace_opcodes
+
+    def undo() -> None:
+        sys.settrace(before)
+        caller.f_trace, caller.f_trace_opcodes = own, opcodes
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame is not caller:
+            return None
+        forget()
+        raise error
+
+    _waiting.append(undo)
+    caller.f_trace, caller.f_trace_opcodes = trace, True  # not only at the next line, which may be behind a ``try``
+    sys.settrace(trace)
 
 
 def _was_given(frame: Any, interrupted: Any) -> bool:

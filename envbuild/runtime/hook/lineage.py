@@ -8,7 +8,9 @@ so that streams differ between processes and repeat between runs. Paths:
 
 - ``rank N``: process N > 0 of a distributed job (the launcher's variable, ``RANKS``);
 - ``rank 1.0``: the same where a launcher sets the numbers of node and process only;
-- ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
+- ``worker 2.1``: the first ``multiprocessing`` child that the second one made in its main thread, the same for fork,
+  spawn and forkserver; ``worker 1 of threads``: made in another one; ``pool worker 3``: of a pool, whose workers come
+  and go at moments that are a race, so that others are counted without them;
 - ``fork 3``: the third child that the parent's main thread made with ``os.fork``; ``fork 1 of threads``: other threads;
 - ``exec train.py.2``: another Python that a Python of the run started: its script, its module or a digest of its code,
   and how many of that name the parent had started from its main thread. Arguments do not count: they hold names of
@@ -24,7 +26,9 @@ A forked child inherits the parent's generators. Their state at the fork (INHERI
 that a seed which the script set by itself still decides its children's numbers.
 
 ``ENVBUILD_PROCESS`` = ``PID:RANK:PROGRAM:PATH`` holds the parent's place, and the child's name and number; equal PIDs
-mean a re-exec. PROGRAM is empty where the start was not seen (``os.system``).
+mean a re-exec. PROGRAM is empty where the start was not seen (``os.system``). A Python gets the variable whatever
+environment the program gives it (frameworks/starts.py); one without it, below a process whose environment has the
+guard's marker (``env -i python train.py`` in a shell), has the place ``exec train.py 1f0c…``, of its arguments alone.
 """
 
 from __future__ import annotations
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 VARIABLE = "ENVBUILD_PROCESS"
+UNSEEN = "0:::"
+"""The variable's value for a process of the run whose environment does not have it."""
+_PYTHONS = ("python", "pypy")
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
 _VOLATILE = (
     r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",  # a UUID
@@ -90,7 +97,7 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
     if len(parts) != 4:
         return base
     parent, parent_rank, started, parent_path = parts
-    if own != parent_rank:
+    if own and own != parent_rank:
         return base
     if parent == str(pid):
         beside = _interpreter()
@@ -127,6 +134,11 @@ def announce(environment: Mapping[str, str], pid: int, path: str, started: str =
     return f"{pid}:{rank(environment)}:{started}:{path}"
 
 
+def is_python(names: Sequence[str]) -> bool:
+    """Whether one of some names or paths of a program is that of a Python."""
+    return any(name.rpartition("/")[2].startswith(_PYTHONS) for name in names)
+
+
 def is_worker(arguments: Sequence[str]) -> bool:
     """Whether a command line is that of a ``multiprocessing`` child, or loky's, multiprocess'; helpers included."""
     return any(
@@ -153,7 +165,7 @@ def program(arguments: Sequence[str]) -> str:
     """Name what a command line runs: the script of an interpreter, its module, or a digest of its code; else itself."""
     words = list(arguments)
     base = words[0].rpartition("/")[2] if words else ""
-    python = base.startswith(("python", "pypy"))
+    python = is_python((base,))
     if not python and base not in _SHELLS:
         return _plain(base)
     valued = "WX" if python else "oO"
@@ -195,8 +207,15 @@ def _plain(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-*" else "_" for letter in name)
 
 
+def worker_of(place: str, number: str, *, pooled: bool) -> str:
+    """Return the path of the ``multiprocessing`` child that a process, or a task, made as its ``number``-th."""
+    if not pooled and place.rpartition("/")[2].startswith("worker "):
+        return f"{place}.{number}"
+    return _join(place, f"{'pool ' if pooled else ''}worker {number}")
+
+
 def worker(path: str, identity: Sequence[int]) -> str:
-    """Return the path of a ``multiprocessing`` child: its identity counts from the process that is no child."""
+    """Return the path of a ``multiprocessing`` child by its identity, counted from the process that is no child."""
     parts = []
     for part in path.split("/") if path else ():
         if part.startswith(("worker", "fork")):

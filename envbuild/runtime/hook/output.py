@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .handlers import is_programs, register_at_fork
+
 
 def write_whole_lines() -> None:
     """Write to standard output and error line by line, as on a terminal, where PYTHONUNBUFFERED has it piece by piece.
@@ -19,7 +21,7 @@ def write_whole_lines() -> None:
         if getattr(stream, "write_through", False):
             stream.reconfigure(line_buffering=True, write_through=False)  # type: ignore[union-attr]
     # Of a line that is not complete a forked process would print the beginning once more.
-    os.register_at_fork(before=_flush)
+    register_at_fork(before=_flush)
 
 
 def _flush() -> None:
@@ -27,5 +29,6 @@ def _flush() -> None:
         try:
             if stream is not None and not stream.closed:
                 stream.flush()
-        except Exception:
-            pass
+        except Exception as error:
+            if is_programs(error):
+                raise

@@ -17,7 +17,7 @@ from itertools import count
 
 from ..guard import gate
 from . import lineage
-from .handlers import is_programs
+from .handlers import forget, is_programs, register_at_fork
 from .observer import Observer
 
 TYPE_CHECKING = False
@@ -65,8 +65,9 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
-        self.forks = self.calls = 0
-        self.forks_of_threads = count(1)
+        self.lent: dict[str, str] = {}
+        """Variables that a Python gets whose environment lacks the guard's marker (frameworks/starts.py)."""
+        self._count_anew()
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
         self.starting = RLock()  # a signal's handler may start a program while one is started
@@ -81,8 +82,9 @@ class Process:
         self.observer = Observer(self.write)
         self.writing = allocate_lock()
         if not lineage.is_beside(self.path):  # the variables are the whole process's
-            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
-        os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
+            os.environ[lineage.VARIABLE] = self.announcement()
+        register_at_fork(before=self._note_states, after_in_child=self._after_fork, repeat=self._reseed_all)
+        os.register_at_fork(before=self._count_fork)  # comes before the first of these
         self.recorded = self.looked = False
         if os.access(folder, os.W_OK):
             import atexit
@@ -182,19 +184,42 @@ class Process:
         started = lineage.started(self.programs, arguments, ordered=get_ident() == self.main_thread)
         return lineage.announce(os.environ, os.getpid(), place, started)
 
-    def enter_worker(self, identity: Sequence[int]) -> None:
-        """Become a ``multiprocessing`` child: reseed everything by its identity; a pool's may be killed at its end."""
+    def announcement(self) -> str:
+        """Return the value of ``ENVBUILD_PROCESS`` for this process itself, and for what it becomes."""
+        return lineage.announce(os.environ, os.getpid(), self.task or self.path)
+
+    def place_of_worker(self, *, pooled: bool) -> str:
+        """Count a ``multiprocessing`` child that is made now, and return its path; ``pooled``: it is one of a pool."""
+        if pooled:
+            number = f"{next(self.pooled)}"
+        elif get_ident() == self.main_thread:
+            number = f"{next(self.workers)}"
+        else:
+            number = f"{next(self.workers_of_threads)} of threads"
+        return lineage.worker_of(self.task or self.path, number, pooled=pooled)
+
+    def enter_worker(self, identity: Sequence[int], place: str) -> None:
+        """Become a ``multiprocessing`` child: reseed everything by its place; a pool's may be killed at its end.
+
+        Args:
+            identity: its number, below those of the processes that made it.
+            place: empty where it was made in a process without this package.
+        """
         self.inherited = self.inherited or self.states()
-        self._move(lineage.worker(self.path, identity))
+        self._move(place or lineage.worker(self.path, identity))
         self.write()
 
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
-        self.calls = self.forks = 0
-        self.forks_of_threads = count(1)
+        self._count_anew()
         self.programs = {}
         self._move(self.path)
+
+    def _count_anew(self) -> None:
+        self.calls = self.forks = 0
+        self.forks_of_threads = count(1)
+        self.workers, self.workers_of_threads, self.pooled = count(1), count(1), count(1)
 
     def write(self, *, final: bool = False) -> None:
         """Write the record as it is now; a thread that comes while another writes leaves it to the next write."""
@@ -303,7 +328,7 @@ class Process:
         self.guarded("packages", lambda: found.extend(foreign.packages(self.observer.within)), vital=False)
         return found
 
-    def _before_fork(self) -> None:
+    def _count_fork(self) -> None:
         # When other threads fork is a race: the main thread's numbers do not depend on it.
         thread = get_ident()
         if thread == self.main_thread:
@@ -311,22 +336,28 @@ class Process:
             number = f"{self.forks}"
         else:
             number = f"{next(self.forks_of_threads)} of threads"
-        inherited: dict[str, str] = {}
-        self.forking[thread] = (number, inherited)  # first: a signal's handler may end the rest
-        inherited.update(self.states())
+        self.forking[thread] = (number, {})
+
+    def _note_states(self) -> None:
+        if get_ident() in self.forking:
+            self.forking[get_ident()][1].update(self.states())
 
     def _after_fork(self) -> None:
-        """In a forked child: other numbers than the parent's, of which the child inherited the state."""
+        """In a forked child: take its place, and leave behind what is the parent's."""
+        forget()
         self.main_thread = get_ident()  # as the thread that forked has it
         number, self.inherited = self.forking.get(self.main_thread, ("", {}))
-        origin, self.task = self.task or self.path, ""
-        self.calls = self.forks = 0
-        self.forks_of_threads, self.forking = count(1), {}
+        self.path, self.task = lineage.fork(self.task or self.path, number), ""
+        self._count_anew()
+        self.forking = {}
         self.programs = {}
         self.writing, self.starting = allocate_lock(), RLock()
         self._parameters, self.forked = None, True
         self.observer.forked()
-        self._move(lineage.fork(origin, number))
+
+    def _reseed_all(self) -> None:
+        """Have other numbers than the parent, of which the child inherited the state."""
+        self._move(self.path)
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""
@@ -348,7 +379,7 @@ class Process:
     def _announce(self) -> None:
         """Leave children their parent's place; a program that cleared its environment leaves them none."""
         if lineage.VARIABLE in os.environ and not lineage.is_beside(self.path):
-            os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or self.path)
+            os.environ[lineage.VARIABLE] = self.announcement()
 
     def _reseed(self, generator: str) -> None:
         self.moving = True

@@ -7,8 +7,11 @@ import os
 from .. import config  # type: ignore[attr-defined] # written into the image from the lock
 from ..guard import gate
 from . import finder, lineage, output, stacks
+from .frameworks import starts
 from .process import Process
 
+_HASHES = "PYTHONHASHSEED"
+"""Decides the order of sets, and has no effect once a Python has started."""
 _started = False
 process: Process | None = None
 """This process, once started."""
@@ -25,6 +28,7 @@ def start() -> None:
         return
     _started = True
     marker = gate.marker(config.IDENTITY)
+    main = lineage.VARIABLE not in os.environ
     above: dict[str, str] | None = {}
     if os.environ.get(gate.MARKER) != marker:
         above = gate.passed_above(marker, os.environ)
@@ -32,17 +36,25 @@ def start() -> None:
             os._exit(gate.REFUSED)
         if above is not None:  # its children are asked for the same, which their environment lacks
             os.environ.pop(gate.MARKER, None)
+            main = main and not above
+            os.environ.setdefault(lineage.VARIABLE, lineage.UNSEEN)
     asked = above or {}
     os.environ.update(asked)
+    lent = os.environ.pop(starts.LENT, "").split(",")
     try:
-        _begin(main=lineage.VARIABLE not in os.environ and not asked)
+        _begin(main=main, marker=marker)
     finally:
-        for name in asked:  # the program gave this process an environment without them
+        for name in (*asked, *lent):  # the program gave this process an environment without them
             os.environ.pop(name, None)
 
 
-def _begin(*, main: bool) -> None:
-    """Set this process up; ``main``: it is the first Python of the run."""
+def _begin(*, main: bool, marker: str) -> None:
+    """Set this process up.
+
+    Args:
+        main: it is the first Python of the run.
+        marker: of a process that passed the guard in this container.
+    """
     global process
     fixed = os.environ.get("ENVBUILD_FIX", "")
     if "memory" in fixed:
@@ -69,6 +81,9 @@ def _begin(*, main: bool) -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
+    lent = {name: os.environ[name] for name in sorted(gate.ASKED | {_HASHES}) if name in os.environ}
+    process.lent = {gate.MARKER: marker, **lent}
+    starts.number_starts(process)
     process.guarded("stacks", stacks.answer, vital=False)
     process.guarded("output", output.write_whole_lines, vital=False)
     controls = [] if gate.controls_off() else [finder.WATCHED, finder.TASKS, finder.REPLICAS, finder.MENDED]

@@ -282,9 +282,9 @@ def test_children_tell_of_their_own(tree: Tree) -> None:
     run(tree, text)
     found = {record["path"]: record for record in tree.records()}
     assert names(tree, found[""]["modules"]) == ["train.py", "lib/__init__.py", "lib/model.py"]
-    assert [len(found[path]["parameters"]) for path in ("", "worker 1", "worker 2")] == [1, 0, 0]
-    assert names(tree, found["worker 1"]["modules"]) == ["space/part.py"]
-    assert names(tree, found["worker 2"]["modules"]) == ["train.py", "lib/__init__.py", "lib/model.py", "space/part.py"]
+    assert [len(found[path]["parameters"]) for path in ("", "pool worker 1", "pool worker 2")] == [1, 0, 0]
+    assert names(tree, found["pool worker 1"]["modules"]) == ["space/part.py"]
+    assert names(tree, found["pool worker 2"]["modules"]) == ["train.py", "lib/__init__.py", "lib/model.py", "space/part.py"]
     for path in ("worker 1", "worker 2"):
         assert names(tree, found[path]["configs"]) == ["conf/base.yaml"]
 

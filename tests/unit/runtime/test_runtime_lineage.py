@@ -168,6 +168,31 @@ def test_multiprocessing_children() -> None:
     assert lineage.worker("", (1,)) == "worker 1"
 
 
+def test_children_by_number() -> None:
+    """A pool's workers are counted apart; what a task or a forked child makes is below that."""
+    place = lineage.worker_of("rank 1", "2", pooled=False)
+    assert place == "rank 1/worker 2"
+    assert lineage.worker_of(place, "1", pooled=False) == "rank 1/worker 2.1"
+    assert lineage.worker_of(place, "1", pooled=True) == "rank 1/worker 2/pool worker 1"
+    assert lineage.worker_of("task 3.1", "1 of threads", pooled=False) == "task 3.1/worker 1 of threads"
+    assert lineage.worker_of("pool worker 1", "1", pooled=False) == "pool worker 1/worker 1"
+
+
+def test_a_child_without_its_ranks_variable_is_the_ranks() -> None:
+    """It would be the main process of the job; another rank is another process."""
+    parent = {lineage.VARIABLE: lineage.announce({"RANK": "1"}, 7, "rank 1", "a.py.1")}
+    assert lineage.place(parent, 8, ["python", "a.py"]) == "rank 1/exec a.py.1"
+    assert lineage.place({**parent, "RANK": "2"}, 8, ["python", "a.py"]) == "rank 2"
+    assert lineage.place({lineage.VARIABLE: lineage.UNSEEN}, 8, ["python", "a.py", "1"]).startswith("exec a.py ")
+
+
+def test_pythons_by_name() -> None:
+    """By the name of the program, with or without its folder."""
+    assert lineage.is_python(["/opt/env/bin/python3.11"])
+    assert lineage.is_python(["sh", "/usr/bin/pypy3"])
+    assert not lineage.is_python(["/opt/python/bin/sh", "ipython"])
+
+
 def test_path_with_colons_survives() -> None:
     """The path is the last part and may hold anything."""
     assert lineage.place({lineage.VARIABLE: "7:::a:b"}, 7, []) == "a:b"

@@ -142,7 +142,7 @@ def test_records_do_not_tell_who_took_what(tree: Tree) -> None:
         return {record["path"]: record for record in tree.records()}
 
     first, second = records(), records()
-    assert set(first) == set(second) == {"", *(f"worker {number}" for number in range(1, 5))}
+    assert set(first) == set(second) == {"", *(f"pool worker {number}" for number in range(1, 5))}
     for path, record in first.items():
         for key in ("seed", "generators", "switches", "warnings"):
             assert record[key] == second[path][key]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from _thread import get_ident
 
 from .. import lineage
+from ..handlers import register_at_fork
 from ..switching import OWN_SEEDS, Access, apply, notice_seeds
 
 TYPE_CHECKING = False
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 REPEATED = 100
 """Attempts at one temporary file with names that repeat; later attempts have Python's own random names."""
+_OF_POOLS = (".pool", "concurrent.futures.process", ".process_executor")
+"""Ends of the names of modules whose functions the workers of pools run."""
 
 
 def seed_random(module: Any, process: Process) -> None:
-    """Seed the module's functions. ``random.Random()`` objects are left alone: names of semaphores rely on them."""
+    """Seed the module's functions. ``random.Random()`` objects are not seeded: names of semaphores rely on them."""
     notice_seeds(module, "seed", "random.seed", process)
     apply("python", module, process, ACCESS)
     generator = module._inst
@@ -32,7 +34,7 @@ def seed_random(module: Any, process: Process) -> None:
         if generator is not module._inst:  # the module was loaded again; names of before still draw from this one
             generator.seed(process.seed("random"))
 
-    os.register_at_fork(after_in_child=reseed)
+    register_at_fork(repeat=reseed)
 
 
 def _state(module: Any) -> str:
@@ -50,11 +52,20 @@ ACCESS = {"random.seed": Access(lambda module, value: module._inst.seed(value), 
 
 
 def number_workers(module: Any, process: Process) -> None:
-    """Reseed each ``multiprocessing`` child by its identity, whichever way it was started."""
-    original = module.BaseProcess._bootstrap
+    """Reseed each ``multiprocessing`` child by its place, whichever way it is started.
+
+    Its own number counts a pool's workers too, of which new ones replace others at moments that are a race
+    (``maxtasksperchild``), or come as they are needed.
+    """
+    original, make = module.BaseProcess._bootstrap, module.BaseProcess.__init__
+
+    def made(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        target = str(getattr(getattr(self, "_target", None), "__module__", ""))
+        self._envbuild_place = process.place_of_worker(pooled=target.endswith(_OF_POOLS))
 
     def _bootstrap(self: Any, *arguments: Any, **options: Any) -> Any:
-        process.enter_worker(self._identity)
+        process.enter_worker(self._identity, getattr(self, "_envbuild_place", ""))
         try:
             return original(self, *arguments, **options)
         finally:
@@ -62,58 +73,9 @@ def number_workers(module: Any, process: Process) -> None:
 
     _bootstrap.__wrapped__ = original  # type: ignore[attr-defined]
     module.BaseProcess._bootstrap = _bootstrap
-
-
-def number_programs(module: Any, process: Process) -> None:
-    """Give each program that is started its number: ``subprocess``, ``asyncio`` and ``multiprocessing`` end here."""
-    low: Any = __import__("_posixsubprocess")
-    if hasattr(low.fork_exec, "__wrapped__"):  # the module is loaded again
-        return
-    fork_exec, posix_spawn = low.fork_exec, os.posix_spawn
-
-    def start(words: Any, environment: Any, replaced: Any, call: Any) -> Any:
-        """Call with an environment that has the child's number; ``None`` is this process's own, which C reads."""
-        with process.starting:
-            variable = process.announce_program([os.fsdecode(word) for word in words])
-            if environment is not None:
-                return call(replaced(environment, variable))
-            before = os.environ.get(lineage.VARIABLE)
-            if before is None:  # the program removed it: its children are to have none
-                return call(None)
-            os.putenv(lineage.VARIABLE, variable)
-            try:
-                return call(None)
-            finally:
-                os.putenv(lineage.VARIABLE, before)
-
-    def numbered_fork_exec(*arguments: Any) -> Any:
-        # args, executables, close_fds, pass_fds, cwd, env, …: the same places since Python 3.2.
-        return start(
-            arguments[0], arguments[5], _with_entry, lambda env: fork_exec(*arguments[:5], env, *arguments[6:])
-        )
-
-    def numbered_posix_spawn(path: Any, argv: Any, env: Any, **options: Any) -> Any:
-        return start(argv, env, _with_value, lambda env: posix_spawn(path, argv, env, **options))
-
-    numbered_fork_exec.__wrapped__ = fork_exec  # type: ignore[attr-defined]
-    low.fork_exec = numbered_fork_exec
-    if hasattr(module, "_fork_exec"):  # since Python 3.11
-        module._fork_exec = numbered_fork_exec
-    numbered_posix_spawn.__wrapped__ = posix_spawn  # type: ignore[attr-defined]
-    numbered_posix_spawn.__name__ = numbered_posix_spawn.__qualname__ = "posix_spawn"
-    numbered_posix_spawn.__doc__, numbered_posix_spawn.__module__ = posix_spawn.__doc__, "os"
-    os.posix_spawn = numbered_posix_spawn
-
-
-def _with_entry(environment: Any, variable: str) -> list[bytes]:
-    """Replace the entry in a list of ``NAME=value``; a child that was to have none gets none."""
-    name = f"{lineage.VARIABLE}=".encode()
-    return [name + variable.encode() if entry.startswith(name) else entry for entry in environment]
-
-
-def _with_value(environment: Any, variable: str) -> Any:
-    """The same for a mapping."""
-    return {**environment, lineage.VARIABLE: variable} if lineage.VARIABLE in environment else environment
+    made.__wrapped__ = make  # type: ignore[attr-defined]
+    made.__name__, made.__qualname__ = "__init__", make.__qualname__
+    module.BaseProcess.__init__ = made
 
 
 def name_temporaries(module: Any, process: Process) -> None:
