@@ -284,8 +284,9 @@ def test_children_tell_of_their_own(tree: Tree) -> None:
     assert names(tree, found[""]["modules"]) == ["train.py", "lib/__init__.py", "lib/model.py"]
     assert [len(found[path]["parameters"]) for path in ("", "pool worker 1", "pool worker 2")] == [1, 0, 0]
     assert names(tree, found["pool worker 1"]["modules"]) == ["space/part.py"]
-    assert names(tree, found["pool worker 2"]["modules"]) == ["train.py", "lib/__init__.py", "lib/model.py", "space/part.py"]
-    for path in ("worker 1", "worker 2"):
+    spawned = names(tree, found["pool worker 2"]["modules"])
+    assert spawned == ["train.py", "lib/__init__.py", "lib/model.py", "space/part.py"]
+    for path in ("pool worker 1", "pool worker 2"):
         assert names(tree, found[path]["configs"]) == ["conf/base.yaml"]
 
 
