@@ -16,7 +16,9 @@ _THREAD = "can't start new thread"
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
 """What a call answers that a filter of system calls forbids, as engines and sandboxes write filters."""
-ALLOW = "a filter of system calls (seccomp) is around it: allow the call there, or start the container with --privileged"
+ALLOW = (
+    "a filter of system calls (seccomp) is around it: allow the call there, or start the container with --privileged"
+)
 
 
 def explained(error: Exception) -> tuple[str, str] | None:
