@@ -53,7 +53,7 @@ def is_filtered() -> bool:
     """Whether a filter of system calls is on this process."""
     import ctypes
 
-    return ctypes.CDLL(None).prctl(_GET_SECCOMP, 0, 0, 0, 0) == _FILTERED
+    return int(ctypes.CDLL(None).prctl(_GET_SECCOMP, 0, 0, 0, 0)) == _FILTERED
 
 
 def _line(error: OSError) -> str:
