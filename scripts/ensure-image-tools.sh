@@ -1,6 +1,7 @@
 #!/bin/sh
 # Make sure that there is what the tests need next to Docker: podman with its init program, uidmap, bubblewrap, skopeo, umoci
-# and sqfstar for engines and exports, ssh-keygen for signed attestations, strace for power cuts; run it as often as you like.
+# and sqfstar for engines and exports, ssh-keygen for signed attestations, strace for power cuts, bindfs and mergerfs for a
+# store on FUSE; run it as often as you like.
 # Usage: scripts/ensure-image-tools.sh
 # What is there is left as it is. What is missing is installed, as root on Debian and its kin.
 # Exit status: 0 all are there; 1 some are not, and the message states what to install.
@@ -16,7 +17,7 @@ fail() {
 . "${0%/*}/lib.sh"
 
 missing() {
-    for tool in podman skopeo umoci strace; do
+    for tool in podman skopeo umoci strace bindfs mergerfs; do
         command -v "$tool" >/dev/null || printf '%s ' "$tool"
     done
     command -v sqfstar >/dev/null || printf 'squashfs-tools '
@@ -28,7 +29,7 @@ missing() {
 
 packages=$(missing)
 if [ -z "$packages" ]; then
-    say "$(podman --version), skopeo, umoci, strace, ssh-keygen"
+    say "$(podman --version), skopeo, umoci, strace, bindfs, mergerfs, ssh-keygen"
     exit 0
 fi
 packages=${packages% }
@@ -42,4 +43,4 @@ say "installing $packages from the distribution"
 install_packages $packages
 packages=$(missing)
 [ -z "$packages" ] || fail "installed and yet not found: $packages"
-say "$(podman --version), skopeo, umoci, strace, ssh-keygen"
+say "$(podman --version), skopeo, umoci, strace, bindfs, mergerfs, ssh-keygen"

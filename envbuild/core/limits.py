@@ -1,6 +1,7 @@
 """Faults of the system that are limits of this process, as people set them with ``ulimit``: which, and what helps.
 
-Imported when a command has failed. Sources: getrlimit(2); fork(2); open(2), EMFILE and ENFILE.
+A filter of system calls around envbuild is one too, as sandboxes have it. Imported when a command has failed. Sources:
+getrlimit(2); fork(2); open(2), EMFILE and ENFILE; PR_GET_SECCOMP(2const).
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ _CLONE3 = 435
 """Number of the call on all machines."""
 _THREAD = "can't start new thread"
 """What ``threading`` raises where the kernel starts none."""
+_GET_SECCOMP, _FILTERED = 21, 2
+FORBIDS = (errno.EPERM, errno.ENOSYS)
+"""What a call answers that a filter of system calls forbids, as engines and sandboxes write filters."""
+ALLOW = (
+    "a filter of system calls (seccomp) is around it: allow the call there, or start the container with --privileged"
+)
 
 
 def explained(error: Exception) -> tuple[str, str] | None:
@@ -37,7 +44,24 @@ def explained(error: Exception) -> tuple[str, str] | None:
         return _memory() or ("the system has no memory left", "end other programs, then rerun")
     if error.errno == errno.EAGAIN and not name:
         return _processes()
+    if error.errno in FORBIDS and not name and is_filtered():
+        return f"the system refuses a call that envbuild needs: {error.strerror}{_line(error)}", ALLOW
     return None
+
+
+def is_filtered() -> bool:
+    """Whether a filter of system calls is on this process."""
+    import ctypes
+
+    return int(ctypes.CDLL(None).prctl(_GET_SECCOMP, 0, 0, 0, 0)) == _FILTERED
+
+
+def _line(error: OSError) -> str:
+    """Return the line that made the call: which call it was, nobody reports."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].line})" if frames and frames[-1].line else ""
 
 
 def _memory() -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ class Watchdog:
         limit: returns the seconds it may run, None while there is no limit.
         kill: sends the program a signal by name; may raise ``EngineError``.
         stacks: makes its processes print their stacks; None if they cannot. May raise ``EngineError``.
+        last: ends what even SIGKILL did not reach, since whoever passes it on has been stopped; None for nothing.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class Watchdog:
         limit: Callable[[], float | None],
         kill: Callable[[str], None],
         stacks: Callable[[], None] | None = None,
+        last: Callable[[], None] | None = None,
     ) -> None:
-        self._limit, self._kill, self._stacks = limit, kill, stacks
+        self._limit, self._kill, self._stacks, self._last = limit, kill, stacks, last
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self.exceeded: float | None = None
@@ -71,3 +73,5 @@ class Watchdog:
                 self._kill(name)
             if self._over.wait(_ENDING):
                 return
+        if self._last is not None:
+            self._last()

@@ -52,15 +52,21 @@ def admit(root: Path, *, environ: Mapping[str, str] = os.environ) -> bool:
     return True
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it; whatever the umask, only its owner may write to it."""
+def make_folder(path: Path, tries: int = 5) -> None:
+    """Make a folder and the missing ones above it; whatever the umask, only its owner may write to it.
+
+    Args:
+        tries: since somebody may remove one meanwhile; where no folder can be made, as in ``/proc``, none helps.
+    """
     if path.is_dir():
         return
     try:
         path.mkdir(0o755)
     except FileNotFoundError:
+        if tries == 0:
+            raise
         make_folder(path.parent)
-        make_folder(path)
+        make_folder(path, tries - 1)
     except FileExistsError:
         if not path.is_dir():
             raise

@@ -47,7 +47,9 @@ _SUMS, _BOOT = ".sums.json", ".boot"
 _SUMMED_ELSEWHERE = frozenset({"layer.tar", "boot"})
 """Of a layer: its digest is in ``layer.json``, and when it was compared with it in ``boot`` (image/layer_cache.py)."""
 Condition = Literal["sound", "damaged", "absent"]
-REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP}
+REFUSED = NO_SPACE | {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP,
+}  # fmt: skip
 
 
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:

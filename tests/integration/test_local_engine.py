@@ -458,14 +458,15 @@ def test_root_who_is_alone_in_its_namespace(made: Project, tmp_path: Path) -> No
 
 FORBIDDING = """\
 import ctypes, os, struct, sys
-number = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+table = {"unshare": (272, 97), "utimensat": (280, 88), "ioctl": (16, 29)}
+number = table[sys.argv.pop(1)][("x86_64", "aarch64").index(os.uname().machine)]
 code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
 text = b"".join(struct.pack("=HBBI", *each) for each in code)
 kept = ctypes.create_string_buffer(text, len(text))
 assert ctypes.CDLL(None).prctl(22, 2, struct.pack("@HP", len(code), ctypes.addressof(kept)), 0, 0) == 0
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Refuses unshare(2) altogether, as engines' filters do in containers."""
+"""Refuses one call altogether, as engines' filters refuse unshare(2) in containers."""
 
 
 @needs_root
@@ -474,20 +475,42 @@ def test_a_refusal_is_not_remembered(made: Project, tmp_path: Path) -> None:
     project = made.copy(tmp_path, own_store=True)
     shutil.rmtree(project.store / "derived/self-checks", ignore_errors=True)
     words = ("run", "-q", "-c", "print(1)")
-    done = project(*words, prefix=(sys.executable, "-c", FORBIDDING), ENVBUILD_ENGINE="local")
+    done = project(*words, prefix=(sys.executable, "-c", FORBIDDING, "unshare"), ENVBUILD_ENGINE="local")
     assert done.code == 15
     assert "the kernel does not let this user make namespaces: Operation not permitted" in done.err
     assert project.must(*words, ENVBUILD_ENGINE="local").out == "1\n"
 
 
 @needs_root
-@pytest.mark.skipif(shutil.which("bindfs") is None, reason="FUSE IS NOT TESTED HERE: apt-get install bindfs")
-def test_a_store_on_fuse(made: Project, tmp_path: Path) -> None:
-    """A file that is removed while it is open gets another name there: 100,000 times, before, and folders stayed."""
+@pytest.mark.parametrize(("call", "said"), [("utimensat", "cannot use"), ("ioctl", "refuses a call that envbuild")])
+def test_a_filter_that_forbids_what_is_needed(call: str, said: str, made: Project, tmp_path: Path) -> None:
+    """A sentence says that it is a filter's doing; what needs the call for nothing but hints does without."""
+    project = made.copy(tmp_path, own_store=True)
+    shutil.rmtree(project.store / "derived")
+    prefix = (sys.executable, "-c", FORBIDDING, call)
+    done = project("build", "--offline", prefix=prefix, ENVBUILD_ENGINE="local")
+    assert done.code in (14, 15), done.err
+    assert said in done.err
+    assert "a filter of system calls (seccomp) is around it" in done.err
+    if call == "utimensat":
+        project.must("lock", prefix=prefix)
+
+
+@needs_root
+@pytest.mark.parametrize("program", ["bindfs", "mergerfs -o allow_other,use_ino"])
+def test_a_store_on_fuse(program: str, made: Project, tmp_path: Path) -> None:
+    """A file that is removed while it is open gets another name there: 100,000 times, before, and folders stayed.
+
+    mergerfs does what it is asked for with the rights of who asks, and knows nothing of user namespaces.
+    """
+    if shutil.which(program.split()[0]) is None:
+        pytest.skip("FUSE IS NOT TESTED HERE: scripts/ensure-image-tools.sh")
     project = made.copy(tmp_path / "below", own_store=True)
+    shutil.rmtree(project.store / "derived/layers", ignore_errors=True)
+    shutil.rmtree(project.store / "derived/trees", ignore_errors=True)
     place = tmp_path / "place"
     place.mkdir()
-    subprocess.run(["bindfs", str(project.folder.parent), str(place)], check=True)
+    subprocess.run([*program.split(), str(project.folder.parent), str(place)], check=True)
     try:
         there = project.copy(place / "p")
         variables = {"ENVBUILD_STORE": str(place / project.store.name), "ENVBUILD_ENGINE": "local"}

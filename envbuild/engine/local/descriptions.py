@@ -32,9 +32,11 @@ _LIMIT = 4 << 20
 _VERSION = re.compile(r"v?(?:0|1)\.\d+\.\d+")
 _NVIDIAS = ("nvidia-cdi-hook", "nvidia-ctk")
 """Programs of NVIDIA's toolkit that are hooks."""
-_NOT_NEEDED = ("chmod", "enable-cuda-compat", "disable-device-node-modification")
-"""Its hooks for what images of envbuild do not have: folders of graphics, CUDA's compatibility libraries, a writable
-``/proc/driver/nvidia``."""
+_NOT_NEEDED = (
+    "chmod", "disable-device-node-modification", "enable-cuda-compat", "noop", "update-application-profile",
+)  # fmt: skip
+"""Its hooks for what images of envbuild do not have: folders of graphics, a writable ``/proc/driver/nvidia``, CUDA's
+compatibility libraries, EGL and Vulkan (since version 1.20: which GPUs those see)."""
 _OWN_PLACES = ("/opt/env", "/opt/envbuild", "/run/envbuild", "/workspace", "/proc", "/sys", "/dev")
 """What envbuild itself mounts or checks: nothing comes over these folders."""
 _CLOSED_PLACES = ("/opt/env", "/opt/envbuild", "/run/envbuild")
@@ -266,7 +268,7 @@ class _Reader:
                 for name, value in options
                 if name == "folder" and value.startswith("/") and value not in self._made.folders
             ]
-        elif not any(word in _NOT_NEEDED for word in words):
+        elif not any(word in _NOT_NEEDED for word in words):  # a program of NVIDIA's may ignore it; to us it is unknown
             raise self._unknown(words[:3])
 
     def _unknown(self, words: Sequence[str]) -> GpusRefusedError:

@@ -104,13 +104,17 @@ class Helper:
 
     def end(self) -> None:
         """Make sure that it has ended, and with it the program's processes."""
+        self.kill()
+        self.wait()
+        self.channel.close()
+
+    def kill(self) -> None:
+        """Kill it; the kernel ends the program's processes with it, also those that somebody has stopped."""
         if not self.has_ended():
             try:  # noqa: SIM105 - contextlib is not loaded yet
                 os.kill(self.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-            self.wait()
-        self.channel.close()
 
 
 def _spawned(command: list[str], actions: Sequence[Any]) -> int:

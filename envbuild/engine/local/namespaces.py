@@ -52,6 +52,8 @@ _SHARE = 4
 _NOTHING_LEFT = 1 << 16
 """Bytes below which a disk is taken for full."""
 _FULL = ("no space left on device", "disk quota exceeded")
+_JUDGED_ELSEWHERE = ("fuse", "nfs", "9p", "virtiofs", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs")
+"""Beginnings of names of file systems, as in proc_pid_mountinfo(5)."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
 
 
@@ -143,7 +145,7 @@ class NamespaceSteps:
                 "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record), unsynced=True).hex(),
                 "record": record,
                 "environment": {**_ENVIRONMENT, **step.environment},
-                "user": "entered" if self._prefix else _user_namespace(),
+                "user": "entered" if self._prefix else _user_namespace(self._scratch),
                 "result": step.result,
                 "owners": step.result == "/",
                 "emulated": self._emulator.machine if self._emulator else "",
@@ -311,11 +313,30 @@ def _started(request: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterat
             raise
 
 
-def _user_namespace() -> str:
-    """Return what the script is asked for: a user namespace that is "needed", "wanted", or "none"."""
+def _user_namespace(scratch: Path) -> str:
+    """Return what the script is asked for: a user namespace that is "needed", "wanted", or "none".
+
+    Args:
+        scratch: folder of the steps.
+    """
     if os.geteuid() != 0:
         return "needed"
-    return "wanted" if _shifted() is not None else "none"
+    return "wanted" if _shifted() is not None and not _is_judged_elsewhere(scratch) else "none"
+
+
+def _is_judged_elsewhere(folder: Path, table: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Whether a server or a daemon decides who may do what with a folder's files.
+
+    Root of a user namespace is a user like any other to it, and gives no file to anybody: mergerfs, gocryptfs, NFS.
+    """
+    with suppress(OSError):
+        device = folder.stat().st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        for line in table.read_text(errors="replace").splitlines():
+            mount, _, kind = line.partition(" - ")
+            if mount.split()[2] == number:
+                return kind.startswith(_JUDGED_ELSEWHERE)
+    return False
 
 
 def _shifted() -> tuple[int, int] | None:

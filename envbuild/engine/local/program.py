@@ -293,7 +293,7 @@ class _Program:
                 from envbuild.engine.watchdog import Watchdog
 
                 stacks = partial(_send_all, ours, request.stacks) if request.stacks else None
-                watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks))
+                watchdog = stack.enter_context(Watchdog(request.limit, partial(_send, ours), stacks, helper.kill))
             if request.ready:
                 request.ready()
             if begun:
@@ -319,6 +319,8 @@ class _Program:
             relay.ended(self._answers.ended)
         self._answers.close()
         self.exceeded = watchdog.exceeded if watchdog else None
+        if self.exceeded is not None and not self._answers.has_result:  # the watchdog ended its process, too
+            return 128 + signal.SIGKILL
         return self._answers.code()
 
     def _leave(self, helper: Helper) -> None:

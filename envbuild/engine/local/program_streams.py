@@ -59,6 +59,11 @@ class Answers:
         """The exit code, if it is there already; -1 if not."""
         return int(self._table.get("code", -1))
 
+    @property
+    def has_result(self) -> bool:
+        """Whether there is an exit code, or a refusal."""
+        return not self._table.keys().isdisjoint(("code", "failed"))
+
     def code(self) -> int:
         """Return the exit code.
 

@@ -19,6 +19,7 @@ from envbuild import __version__
 from envbuild.core import quick_json
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space, way_out
+from envbuild.core.limits import ALLOW, FORBIDS, is_filtered
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
 from envbuild.engine.local.identities import gives_owners
@@ -72,6 +73,8 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
         hint = way_out(error.errno) if error.errno == errno.EROFS else _ELSEWHERE
+        if error.errno in FORBIDS and is_filtered():
+            return f"cannot use {name}: {error.strerror}", ALLOW
         return f"cannot write to {name}: {error.strerror}", hint
     if boot and isinstance(way, Way):
         with suppress(OSError):

@@ -118,8 +118,9 @@ class Index:
 
 def open_index(path: Path) -> Index | None:
     """Open a cached index; None if there is none, or none of use."""
-    with suppress(sqlite3.Error, OSError):
+    with suppress(OSError):  # some file systems and sandboxes let nobody set times
         os.utime(path)  # what is used is kept
+    with suppress(sqlite3.Error, OSError):
         return Index(path)
     return None
 

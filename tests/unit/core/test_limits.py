@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 
 import pytest
@@ -54,6 +55,21 @@ def test_anything_else_stays_a_fault(error: Exception, monkeypatch: pytest.Monke
     """Where no limit is set, a lack of memory may well be envbuild's own doing, and needs its traceback."""
     _limited(monkeypatch, _FREE)
     assert explained(error) is None
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS])
+def test_a_call_that_a_filter_forbids_is_named(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the line that made it; without a filter, or with a file's name, something else is wrong."""
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - it is what is tested
+        raise OSError(number, os.strerror(number))
+    monkeypatch.setattr(limits, "is_filtered", lambda: False)
+    assert explained(caught.value) is None
+    monkeypatch.setattr(limits, "is_filtered", lambda: True)
+    assert explained(OSError(number, "no", "file")) is None
+    found = explained(caught.value)
+    assert found is not None
+    assert found[0].endswith(f"needs: {os.strerror(number)} (raise OSError(number, os.strerror(number)))")
+    assert "seccomp" in found[1]
 
 
 def test_a_filter_that_forbids_threads_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,8 @@ def test_several_gpus_share_what_is_equal(describe: Describe) -> None:
         ("chmod", "--mode", "755"),
         ("enable-cuda-compat", "--host-driver-version=570"),
         ("disable-device-node-modification",),
+        ("update-application-profile",),
+        ("noop",),
     ],
 )
 def test_hooks_that_have_nothing_to_do_here(words: tuple[str, ...], describe: Describe) -> None:

@@ -54,6 +54,15 @@ def test_a_container_whose_time_is_up_is_ended(deadly: str, told: list[str], mon
     assert dog.exceeded == 0.0
 
 
+def test_what_no_signal_reaches_is_ended_otherwise() -> None:
+    """Whoever passes signals on may have been stopped, then nothing arrives: the run went on for ever."""
+    engine, ended = Engine(""), threading.Event()
+    with Watchdog(lambda: 0.0, engine.tell, last=ended.set) as dog:
+        assert ended.wait(600)
+    assert engine.told == ["SIGTERM", "SIGKILL"]
+    assert dog.exceeded == 0.0
+
+
 def test_no_limit_and_an_end_in_time() -> None:
     """Nothing is sent while there is no limit, or before it."""
     engine = Engine("")

@@ -11,7 +11,7 @@ import pytest
 
 from envbuild.cli.app import invoke
 from envbuild.core.digest import sha256_bytes
-from envbuild.errors import UsageError
+from envbuild.errors import IntegrityError, UsageError
 from envbuild.store import leases
 from envbuild.store.marker import TAG, admit
 from envbuild.store.objects import Store
@@ -148,3 +148,10 @@ def test_links_are_no_part_of_a_store(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         Store(store.root).has(sha256)
     assert caught.value.message == f"{store.root / 'part'} is a link or a file; in a store it is a folder"
+
+
+def test_where_no_folder_can_be_made() -> None:
+    """``/proc`` has no folders of ours, and answers that there is no such thing: it was looked for without an end."""
+    with pytest.raises(IntegrityError) as caught:
+        Store(Path("/proc/envbuild/store")).cache_dir("layers")
+    assert caught.value.message.startswith("the store /proc/envbuild/store cannot be written: ")
