@@ -41,6 +41,8 @@ class Shifted:
         return _reaches(node, self._draws, self._drawn) and not self._of_clock(node)
 
     def _moves(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.IfExp):
+            return self._is_drawn(node.test) and (self._of_clock(node.body) or self._of_clock(node.orelse))
         if isinstance(node, ast.BinOp):
             one, other = node.left, node.right
         elif isinstance(node, ast.AugAssign):
@@ -53,7 +55,7 @@ class Shifted:
 
     def _names(self, asks: Callable[[ast.AST], bool]) -> frozenset[str]:
         """Return the names of variables, attributes and functions that a value reaches."""
-        found = set[str]()
+        found = {name for node in self.nodes if asks == self._moves for name in self._chosen(node)}
         for _ in range(_ROUNDS):
             before = len(found)
             for node in self.nodes:
@@ -63,6 +65,12 @@ class Shifted:
             if len(found) == before:
                 break
         return frozenset(found)
+
+    def _chosen(self, node: ast.AST) -> Iterator[str]:
+        """Yield the names that get a value of a clock in a branch that something drawn decides."""
+        if isinstance(node, ast.If) and self._is_drawn(node.test):
+            for each in ast.walk(node):
+                yield from (name for name, value in _given(each) if self._of_clock(value))
 
 
 def _given(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
