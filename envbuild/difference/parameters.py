@@ -60,18 +60,20 @@ def standard_input(a: Record, b: Record) -> Section:
         return Section("")
     one, other = _stream(before), _stream(after)
     if one != other:
-        weight = _INPUT if "file" in (before.kind, after.kind) else _PIPE
+        read = any(each.kind == "file" and not each.unread for each in (before, after))
+        weight = _INPUT if read else _PIPE
         return Section("standard input", (changed("command", "standard input", one, other, weight),))
     if before.kind == "pipe" or (before.kind == "file" and not before.sha256):
         return Section("", unknown=(f"standard input ({one}, whose content is not recorded)",))
-    return Section("standard input" if before.kind == "file" else "")
+    return Section("standard input" if before.kind == "file" and not before.unread else "")
 
 
 def _stream(found: StandardInput) -> str:
     if found.kind != "file":
         return "a pipe" if found.kind == "pipe" else "none"
     size = f"a file of {plural(found.size or 0, 'byte')}"
-    return f"{size}, sha256 {digest(found.sha256)}" if found.sha256 else size
+    known = f"{size}, sha256 {digest(found.sha256)}" if found.sha256 else size
+    return f"{known}, read at most as /dev/stdin" if found.unread else known
 
 
 def _values(

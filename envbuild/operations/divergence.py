@@ -29,6 +29,8 @@ from envbuild.verification.judge import in_one_order
 from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from envbuild.difference.finding import Finding
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from envbuild.verification.measuring import Measuring
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
+
+    _Look = Callable[[str, bytes, bytes, tuple[Masks, Masks]], Iterator[TextDifference]]
+    """Yields the lines of a stream that differ in a way, with the masks of two runs."""
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -250,6 +255,19 @@ def written_over(
     """Yield the first lines of each stream that showed other numbers before they were written over, in two runs."""
     from envbuild.verification.overwritten import other_states
 
+    yield from _in_streams(project, runs, verdict, ignore, other_states)
+
+
+def coloured(project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str]) -> Iterator[TextDifference]:
+    """Yield the first lines of each stream that are equal but for colours and the like, in two runs."""
+    from envbuild.verification.controls import other_controls
+
+    yield from _in_streams(project, runs, verdict, ignore, other_controls)
+
+
+def _in_streams(
+    project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str], look: _Look
+) -> Iterator[TextDifference]:
     first, *others = runs
     for stream, name in STREAMS.items():
         if verdict.channel(stream) is None or any(fnmatchcase(stream, pattern) for pattern in ignore):
@@ -258,7 +276,7 @@ def written_over(
         for other in others:
             after = kept(project, other.record.id, stream) or b""
             masks = masks_of(first.record, ignored_lines(ignore, stream)), masks_of(other.record)
-            if found := [*islice(other_states(name, _whole_lines(before), _whole_lines(after), masks), _LINES)]:
+            if found := [*islice(look(name, _whole_lines(before), _whole_lines(after), masks), _LINES)]:
                 yield from found
                 break
 

@@ -12,6 +12,7 @@ from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.doubtful import (
     MEASURED,
+    all_numbers,
     exact_numbers,
     is_alone,
     is_exact,
@@ -105,7 +106,9 @@ class LeftOut:
                 yield from (
                     ((stream, place), number.text)
                     for place, number in self._numbers(at, row)
-                    if row.masked.guessed or is_named(number)
+                    if row.masked.guessed
+                    or is_named(number)
+                    or self._is_computed(label_before(number.before), plain=number.is_plain)
                 )
 
     def doubted(self, at: int) -> Iterator[Place]:
@@ -155,6 +158,19 @@ class LeftOut:
             )
             names = {*content.memory, *computed, *texts}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
+
+    def moments(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield what was left out as times, and has something drawn in it: numbers in lines, and names in files."""
+        if not self.measuring.shifted:
+            return
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
+                    if label_before(before) in self.measuring.shifted:
+                        yield (stream, f"line {row.number}, value {number}"), text
+        for path, content in self.runs[at].contents.items():
+            names = (name for name in content.left_out if label_before(last_key(name)) in self.measuring.shifted)
+            yield from (((path, name), content.left_out[name]) for name in names)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""

@@ -53,6 +53,7 @@ _UUID = re.compile(
     rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
+_ADDRESS = re.compile(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 _GREGORIAN = 0x01B21DD213814000
 """Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 
@@ -223,8 +224,34 @@ def _quoted_uuids(
         yield f"names in {place}: {names[0]}{more}: {why}, a generator may have made them"
 
 
+def made_addresses(session: Session, able: Measuring) -> Iterator[str]:
+    """Quote what has the form of an address in memory, other than in the name of an object, and differs.
+
+    Only where the sources make hexadecimal digits: it may be a digest. Elsewhere it is what ``hex(id(x))`` gives, or
+    what a library shows.
+    """
+    if not able.makes_hex:
+        return
+    first, *others = (_found_in(session, run.record, session.done[at], _ADDRESS) for at, run in _numbered(session))
+    known = {name for each in others for names in each.values() for name in names}
+    lone = _where(first, lambda name: name not in known)
+    for place, names in islice(lone.items(), _MOST):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"addresses in {place}: {names[0]}{more}: the program makes hexadecimal digits, of which this may be some"
+
+
+def _numbered(session: Session) -> Iterator[tuple[int, Ran]]:
+    yield from zip(sorted(session.done), session.runs, strict=True)
+
+
 def _uuids_of(session: Session, record: Record, found: Repeated, known: Collection[str]) -> dict[str, list[str]]:
     """Return the UUIDs that a run has alone, by stream or file, each once; large files are left out."""
+    names = _found_in(session, record, found, _UUID)
+    return _where(names, lambda name: shortened(name) not in known)
+
+
+def _found_in(session: Session, record: Record, found: Repeated, pattern: re.Pattern[bytes]) -> dict[str, list[str]]:
+    """Return what a run has of a form, by stream or file, each once; large files are left out."""
     texts: dict[str, bytes] = {}
     paths = {"standard output": found.output.stdout, "standard error": found.output.stderr}
     same = {each.sha256 for run in session.runs if run.record.id != record.id for each in run.record.outputs}
@@ -232,9 +259,9 @@ def _uuids_of(session: Session, record: Record, found: Repeated, known: Collecti
         texts[stream] = read_foreign(path, _TEXT) or b""
     for stream, name in STREAMS.items():
         texts[name] = texts[name] or kept(session.plan.request.project, record.id, stream) or b""
-    names = {place: list(dict.fromkeys(each.decode() for each in _UUID.findall(text))) for place, text in texts.items()}
-    lone = {place: [name for name in found if shortened(name) not in known] for place, found in names.items()}
-    return {place: found for place, found in lone.items() if found}
+    return {
+        place: list(dict.fromkeys(each.decode() for each in pattern.findall(text))) for place, text in texts.items()
+    }
 
 
 def _files_of(record: Record, found: Repeated, same: Set[str | None]) -> Iterator[tuple[str, Path]]:

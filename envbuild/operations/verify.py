@@ -343,13 +343,14 @@ def _names_in_doubt(
 
     ``engine``: None if no further run may be made.
     """
-    from envbuild.operations.undrawn_names import undrawn_names, undrawn_uuids
+    from envbuild.operations.undrawn_names import made_addresses, undrawn_names, undrawn_uuids
     from envbuild.verification.references import dated_files_named, other_files_named
 
     glued = any(each.glued for run in session.runs for each in run.contents.values())
     if glued or (verdict.renamed and engine is not None):
         yield from undrawn_names(session, engine, events)
     yield from undrawn_uuids(session, engine, events, able=able)
+    yield from made_addresses(session, able)
     if verdict.renamed:
         drawn = other_files_named(session.runs, options.ignore)
         dated = dated_files_named(session.runs, options.ignore, session.mentioned)
@@ -363,7 +364,8 @@ def _undecided(
 
     Of lines without exact numbers there are no doubts, and no experiments.
     """
-    from envbuild.operations.divergence import beyond, undecided, written_over
+    from envbuild.operations.divergence import beyond, coloured, undecided, written_over
+    from envbuild.verification.structure import other_links, other_order
 
     known = doubts.lines(decided.measured) if doubts is not None else frozenset()
     found: list[str] = []
@@ -379,6 +381,11 @@ def _undecided(
     for text in written_over(session.plan.request.project, session.runs, verdict, options.ignore):
         change = " → ".join(shown(*excerpts(text.before, text.after)))
         found.append(f"{text.path}, line {text.line}, written over: {change}")
+    for text in coloured(session.plan.request.project, session.runs, verdict, options.ignore):
+        found.append(
+            f"{text.path}, line {text.line}, control sequences: {text.before or 'none'} → {text.after or 'none'}"
+        )
+    found += (*other_order(session.runs), *other_links(session.runs))
     quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 

@@ -109,6 +109,8 @@ class _Gathering:
             trace=found.trace,
             steps=found.steps,
             tensors=found.tensors,
+            order=found.order,
+            links=frozenset(found.links),
         )
         session.note_mentioned(session.done[number])
         self.places[number][rank] = found.node

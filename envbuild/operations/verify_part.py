@@ -55,7 +55,7 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         record: identity of the record.
         node: Slurm's name of the machine.
-        stdout, stderr, trace, steps, tensors: as ``verification.judge.Ran`` has them.
+        stdout, stderr, trace, steps, tensors, order, links: as ``verification.judge.Ran`` has them.
     """
 
     record: str
@@ -67,6 +67,8 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     trace: str
     steps: int
     tensors: int
+    order: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,5 +212,7 @@ def _leave(repeated: Repeated, plan: Repeat, rank: int, world: int) -> None:
         trace=ran.trace,
         steps=ran.steps,
         tensors=ran.tensors,
+        order=ran.order,
+        links=tuple(sorted(ran.links)),
     )
     atomic_write(_result(repeated.folder, rank), msgspec.json.encode(found))

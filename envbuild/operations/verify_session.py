@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _PLACES = 3
 """Files of which the place of the first difference is looked for: those that are named."""
+_LINKS = 8
+"""Names of one file that are compared."""
 _MOST = 10_000
 """Files of a run whose times are looked at."""
 _SMALL, _RESULTS = 64 << 20, 16
@@ -233,6 +237,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
         traces = compare.read_run(history.process_folder(project, found.record.id))
     except EnvbuildError:  # the program may write there too
         traces = ()
+    trace, order = compare.digest_and_order(traces)
     steps = sum(len(each.steps) for each in traces)
     groups = {(each.process, id(step.group)): step.group for each in traces for step in each.steps}
     tensors = {(process, t.name, t.shape) for (process, _), group in groups.items() for t in group.tensors}
@@ -242,10 +247,12 @@ def ran_of(found: Repeated, project: Path) -> Ran:
         record=found.record,
         stdout=stdout,
         stderr=stderr,
-        trace=compare.digest(traces) if steps else "",
+        trace=trace if steps else "",
         steps=steps,
         tensors=len(tensors),
         written=_written(found),
+        order=order if steps else (),
+        links=_links(found),
     )
 
 
@@ -258,6 +265,18 @@ def _written(found: Repeated) -> dict[str, int]:
         with suppress(OSError):
             times[output.path] = (found.files / output.path).lstat().st_mtime_ns
     return times
+
+
+def _links(found: Repeated) -> frozenset[tuple[str, str]]:
+    """Return the pairs of names of one file, hard links of each other, the first such names of each."""
+    names: dict[tuple[int, int], list[str]] = {}
+    if found.files is not None and len(found.record.outputs) <= _MOST:
+        for output in found.record.outputs:
+            with suppress(OSError):
+                status = (found.files / output.path).lstat()
+                if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                    names.setdefault((status.st_dev, status.st_ino), []).append(output.path)
+    return frozenset(pair for each in names.values() for pair in combinations(each[:_LINKS], 2))
 
 
 def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:

@@ -61,15 +61,16 @@ class StandardInput(_Value, frozen=True, kw_only=True, omit_defaults=True):
     """What the program had as its standard input.
 
     Attributes:
-        kind: ``none`` (such as ``/dev/null``, or a file that nothing was read of), ``terminal``, ``file``, or ``pipe``,
-            of which no content is known.
-        size: bytes of the file from where the program began.
+        kind: ``none`` (such as ``/dev/null``), ``terminal``, ``file``, or ``pipe``, of which no content is known.
+        size: bytes of the file from where the program began; of one that is ``unread`` all.
         sha256: of those bytes; None if they were too many.
+        unread: nothing was read of the file, unless the program opened it once more (``/dev/stdin``).
     """
 
     kind: Literal["none", "terminal", "file", "pipe"]
     size: int | None = None
     sha256: Sha256 | None = None
+    unread: bool = False
 
 
 class Git(_Value, frozen=True, kw_only=True):

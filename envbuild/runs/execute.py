@@ -38,11 +38,14 @@ from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_optio
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.standard_input import InputWatch
+from envbuild.runs.tools_files import notes_on_project
 from envbuild.runs.verdict import Heard, VerdictPipe
 
 if TYPE_CHECKING:
     from envbuild.runs.results.lines import StdoutCapture
 
+_TICK = 20_000_000
+"""Nanoseconds by which the times of files may be behind the clock: the kernel's own tick, twice."""
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _GIT_PATIENCE = 10.0
@@ -94,6 +97,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs) if request.before is None else request.before
     around.look_first()
+    began, tools = time.time_ns(), list[str]()
     given = InputWatch() if request.watcher is None else None
     changed: dict[str, Any] = {}
     heard = Heard()
@@ -121,7 +125,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
         changed |= _other_ranks(request, changed)
-        after = workspace.scan(request.mounted, inputs)
+        after = workspace.scan(request.mounted, inputs, tools)
+        around.left_out += notes_on_project(workspace.written_since(request.mounted, tools, began - _TICK))
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
         changed["folders"] = workspace.folder_changes(before, after)
         changed["outside"], changed["outside_left_out"] = around.look_last(

@@ -1,7 +1,7 @@
 """What a program wrote outside its project: in the container's own layer, in memory, and in mounted folders.
 
-Files that tools leave there for themselves are no results, recognised by place and name. What is looked at
-has limits; what is beyond is reported in a sentence.
+Files that tools leave there for themselves are no results, recognised by place and name (``tools_files``). What is
+looked at has limits; what is beyond is reported in a sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -19,12 +18,12 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_foreign
-from envbuild.core.patterns import lazy
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.record.model import NOTHING_LEFT, Output
 from envbuild.runs import workspace
+from envbuild.runs.tools_files import MOST_OF_LOCK, holds_nothing, is_lock, is_noise, notes_on
 
 if TYPE_CHECKING:
     import tarfile
@@ -45,103 +44,6 @@ _NAMED = 20
 _CLOSED = "it could not be read"
 _SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
 """Folders that images have, and that are empty there."""
-
-_ENGINES = (
-    r"/(?:proc|sys|run|var/run|dev(?!/shm/))(?:/.*)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
-    r"|/(?:usr/)?s?bin/(?:docker-init|catatonit|podman-init)"
-)
-_DRIVERS = (
-    r"/(?:usr/)?lib(?:64)?/(?:[^/]+/)*lib[^/]*(?:cuda|nv)[^/]*\.so[.\d]*|/(?:usr/)?bin/nvidia-[^/]*|/lib/firmware/nvidia/.*"
-    r"|/(?:etc|usr/share)/(?:nvidia|vulkan|glvnd|egl|OpenCL|X11)/.*|/etc/ld\.so\.conf\.d/[^/]*(?:nvcr|nvidia)[^/]*"
-)
-"""What engines put into a container together with GPUs."""
-_HOUSEKEEPING = r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
-_CACHE = lazy(r"(?P<folder>.*?/(?:\.cache|\.config|\.local/share)/(?P<name>[^/]+))(?:/.*)?")
-"""What is kept below a folder of caches or settings, and for what."""
-_FOLDERS_NAMED = 5
-"""Of these folders."""
-_TOOLS = (
-    "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
-    "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",
-    "hsperfdata_", r"pip-(?:build|install|unpack|req|ephem|wheel|modern|standalone)-", "openmpi-sessions", r"ompi\.",
-    r"prte\.", r"pmix[.-]", r"\.X11-unix", r"\.X\d+-", r"\.ICE-unix", r"\.nvpipe", r"\.org\.chromium", "comgr-",
-    r"\.ses\Z", r"mat-debug-\d+\.log\Z",
-    r"dask-scratch-space/[\w-]+\.(?:dirlock|lock)\Z",
-)  # fmt: skip
-"""How the names of folders and files begin that tools make for themselves in temporary folders; the last are those
-of ONNX Runtime's telemetry, and locks of Dask's workers."""
-_MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
-"""The same for shared memory: segments that were not given back."""
-_FOLDERS = (
-    "__pycache__", r"\.cache", r"\.config", r"\.local", r"\.nv", r"\.triton", r"\.keras", r"\.ipython", r"\.jupyter",
-    r"\.matplotlib", r"\.numba_cache", r"\.cupy", r"\.astropy", r"\.theano", r"\.mozilla", r"\.fontconfig", r"\.npm",
-    r"\.cargo", r"\.conda", r"\.kaggle", r"\.pki",
-)  # fmt: skip
-"""Folders of caches and settings, at any depth."""
-_CACHES = r"fontlist-v[\d.]+\.json"
-"""Caches of libraries by their names, wherever their folder was moved to."""
-_SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
-_HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
-
-
-_OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbuild", "/tmp/home"))  # noqa: S108
-"""What every run has: of that noise, which needs no pattern."""
-
-
-@cache
-def _noise() -> re.Pattern[str]:
-    """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
-    return re.compile(
-        rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING}|{'|'.join(each.path for each in _stores().stores)})\Z"
-        rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
-        rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
-        rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z|.*/{_CACHES}\Z"
-    )
-
-
-def is_noise(path: str) -> bool:
-    """Return whether a file's place or name shows that it is no result: a tool's cache, lock, or the engine's own."""
-    return path in _OWN or _noise().match(path) is not None
-
-
-class _Store(msgspec.Struct, frozen=True):
-    path: str
-    note: str
-
-
-class _Stores(msgspec.Struct, frozen=True):
-    caches: frozenset[str]
-    stores: tuple[_Store, ...]
-
-
-@cache
-def _stores() -> _Stores:
-    from envbuild.core import package_data
-
-    return msgspec.toml.decode(package_data.data("stores.toml"), type=_Stores)
-
-
-def notes_on(paths: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each place of files that were left out and may hold results.
-
-    Args:
-        paths: files that were taken for no results.
-    """
-    unknown = [path for path in paths if path not in _OWN]
-    if not unknown:  # to read the table takes 3 ms, and most programs leave nothing there
-        return
-    known, found = _stores(), set[str]()
-    folders = set[str]()
-    for path in unknown:
-        found |= {store.note for store in known.stores if re.fullmatch(store.path, path) is not None}
-        kept = _CACHE.fullmatch(path)
-        if kept is not None and kept["name"] not in known.caches and "__pycache__" not in path:
-            folders.add(encodable(kept["folder"]))
-    yield from sorted(found)
-    for folder in sorted(folders)[:_FOLDERS_NAMED]:
-        yield f"{folder} was taken for a cache or settings of a tool, and not looked at"
-    if len(folders) > _FOLDERS_NAMED:
-        yield f"{len(folders) - _FOLDERS_NAMED} more such folders were not looked at"
 
 
 class Outside(msgspec.Struct, kw_only=True):
@@ -198,8 +100,8 @@ class Outside(msgspec.Struct, kw_only=True):
             changes = container.changes()
             above = _above(changes)
             files = [path for path, change in changes.items() if change != "deleted" and path not in above]
-            paths = [path for path in files if self._counts(path)]
-            self._noise += {*files}.difference(paths)
+            paths = [path for path in files if self._counts(path) or (is_lock(path) and not self._is_mounted(path))]
+            self._noise += (path for path in {*files}.difference(paths) if not self._is_mounted(path))
             self._read(container, paths, changes)
         except EngineError as error:
             self.left_out.append(f"the container's own files were not looked at: {error.message}")
@@ -226,9 +128,10 @@ class Outside(msgspec.Struct, kw_only=True):
         return tuple(self.files[path] for path in paths[:MOST_FILES]), tuple(dict.fromkeys(self.left_out))
 
     def _counts(self, path: str) -> bool:
-        if any(_below(path, target) for target in self.targets):
-            return False
-        return self._wanted(path) or not is_noise(path)
+        return not self._is_mounted(path) and (self._wanted(path) or not is_noise(path))
+
+    def _is_mounted(self, path: str) -> bool:
+        return any(_below(path, target) for target in self.targets)
 
     def _wanted(self, path: str) -> bool:
         return any(_below(path, each) for each in self.wanted)
@@ -242,7 +145,8 @@ class Outside(msgspec.Struct, kw_only=True):
         for each in found:
             path = f"{mount.target.rstrip('/')}/{each.path}" if each.path else mount.target
             if not self._wanted(path) and is_noise(f"/{each.path}"):
-                self._noise.append(path)
+                if not is_lock(path) or not holds_nothing(read_foreign(mount.source / each.path, MOST_OF_LOCK)):
+                    self._noise.append(path)
             else:
                 self.files[path] = msgspec.structs.replace(each, path=path)
                 if each.sha256 is None:
@@ -256,7 +160,7 @@ class Outside(msgspec.Struct, kw_only=True):
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 path, size, digest = encodable(str(each["path"])), int(each["size"]), each["sha256"]
                 if not path.startswith("/") or not self._counts(path):
-                    self._noise.append(path)
+                    self._noise += [path] if not self._is_mounted(path) and (size or not is_lock(path)) else []
                     continue
                 sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)
@@ -267,6 +171,9 @@ class Outside(msgspec.Struct, kw_only=True):
         more = listing.get("left_out")
         if isinstance(more, int) and more > 0:
             self.left_out.append(f"{more} more files were in memory and were not looked at")
+        caches_beyond = listing.get("more_caches")
+        if isinstance(caches_beyond, int) and caches_beyond > 0:
+            self.left_out.append(f"{caches_beyond:,} more files were in folders of caches and were not looked at")
 
     def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
         """Read files by the topmost folders that hold nothing else than new files."""
@@ -287,7 +194,7 @@ class Outside(msgspec.Struct, kw_only=True):
             if left <= 0:
                 why = f"more than {human_bytes(MOST_BYTES)} were written"
             self._name(sorted(expected), why)
-            for path in expected:
+            for path in (each for each in expected if self._counts(each)):
                 change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"
                 self.files[path] = Output(path=encodable(path), change=change, size=0, sha256=None)
 
@@ -322,6 +229,12 @@ class Outside(msgspec.Struct, kw_only=True):
                     expected.discard(path)
                     break  # a folder of the image in which something came and went: nothing in it has changed
                 if path not in paths or not (member.isfile() or member.issym() or member.islnk()):
+                    expected.discard(path)
+                    continue
+                if not self._counts(path):  # a lock by its name
+                    data = archive.extractfile(member) if member.isfile() else None
+                    if not holds_nothing(data.read(MOST_OF_LOCK + 1) if data else None):
+                        self._noise.append(path)
                     expected.discard(path)
                     continue
                 change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"

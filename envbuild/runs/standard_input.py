@@ -29,7 +29,8 @@ class InputWatch:
     def result(self) -> StandardInput:
         """Describe what was there; of a file that something was read of all from where the program began.
 
-        The program has the same open file, or a copy of all of it: who read moved the position in it.
+        The program has the same open file, or a copy of all of it: who read moved the position in it, but for one that
+        opened ``/dev/stdin``, which begins anew. So a file whose position has not moved is described as a whole.
         """
         if stat.S_ISCHR(self._mode):
             return StandardInput(kind="terminal" if _is_terminal(self._descriptor) else "none")
@@ -37,22 +38,22 @@ class InputWatch:
             return StandardInput(kind="pipe")
         try:
             if os.lseek(self._descriptor, 0, os.SEEK_CUR) == self._start:
-                return StandardInput(kind="none")
-            return self._file()
+                return self._file(0, unread=True)
+            return self._file(self._start)
         except OSError:
             return StandardInput(kind="file")
 
-    def _file(self) -> StandardInput:
+    def _file(self, start: int, *, unread: bool = False) -> StandardInput:
         from hashlib import sha256
 
-        size = max(0, os.fstat(self._descriptor).st_size - self._start)
+        size = max(0, os.fstat(self._descriptor).st_size - start)
         if size > _MOST:
-            return StandardInput(kind="file", size=size)
-        digest, place = sha256(), self._start
-        while block := os.pread(self._descriptor, min(_BLOCK, self._start + size - place), place):
+            return StandardInput(kind="file", size=size, unread=unread)
+        digest, place = sha256(), start
+        while block := os.pread(self._descriptor, min(_BLOCK, start + size - place), place):
             digest.update(block)
             place += len(block)  # what is written to it meanwhile is not waited for
-        return StandardInput(kind="file", size=size, sha256=digest.hexdigest())
+        return StandardInput(kind="file", size=size, sha256=digest.hexdigest(), unread=unread)
 
 
 def _is_terminal(descriptor: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -23,6 +23,8 @@ SKIPPED = frozenset(
 )
 """Folders of tools, at any depth: never results."""
 
+_LOOKED = 5000
+"""Files in folders of tools that are looked at."""
 _USER: Final = "user."
 """Namespace of the extended attributes that any program may set."""
 _HOLES, _SHARE = 16 << 30, 64
@@ -32,7 +34,7 @@ FileState = tuple[int, int, int, int, int]
 """Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
 
 
-def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
+def scan(root: Path, skipped: Collection[str] = (), tools: list[str] | None = None) -> dict[str, FileState]:
     """Return the state of all below ``root`` by relative path, folders' with ``/`` at the end; no link is followed.
 
     A folder that cannot be listed is there without ``/`` too: as a file, which nobody can read either.
@@ -40,8 +42,31 @@ def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
     Args:
         root: the project.
         skipped: relative paths to leave out, such as read-only inputs.
+        tools: takes the paths of the folders of tools, which are not looked into.
     """
-    return dict(_walk(root, skipped))
+    return dict(_walk(root, skipped, tools))
+
+
+def written_since(root: Path, folders: Iterable[str], moment: int) -> Iterator[str]:
+    """Yield the files in folders that were written or moved there since a moment, in nanoseconds, by relative path.
+
+    The first of very many files are looked at: ``.venv`` may have 100,000.
+    """
+    left, looked = [*folders], 0
+    while left and looked < _LOOKED:
+        folder = left.pop(0)
+        try:
+            entries = os.scandir(os.path.join(root, folder))  # noqa: PTH118 - one string per file counts here
+        except OSError:
+            continue
+        with entries:
+            for entry in itertools.islice(entries, _LOOKED - looked):
+                looked += 1
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(f"{folder}/{entry.name}")
+                    elif entry.stat(follow_symlinks=False).st_ctime_ns >= moment:
+                        yield f"{folder}/{entry.name}"
 
 
 def without_others(now: Mapping[str, FileState], first: Mapping[str, FileState]) -> dict[str, FileState]:
@@ -62,7 +87,7 @@ def scan_mount(root: Path, most: int) -> dict[str, FileState] | None:
     return None if len(states) > most else states
 
 
-def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, FileState]]:
+def _walk(root: Path, skipped: Collection[str] = (), tools: list[str] | None = None) -> Iterator[tuple[str, FileState]]:
     left = [""]
     while left:
         folder = left.pop()
@@ -75,7 +100,11 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
         with entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                if path in skipped or (entry.name in SKIPPED and entry.is_dir(follow_symlinks=False)):
+                if path in skipped:
+                    continue
+                if entry.name in SKIPPED and entry.is_dir(follow_symlinks=False):
+                    if tools is not None:
+                        tools.append(path)
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)

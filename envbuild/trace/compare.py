@@ -51,12 +51,24 @@ def digest(traces: Sequence[Trace]) -> str:
     parameter, and takes them from a set of tensors. Of workers, such as those of a pool, it does not count in which
     of them either: that is chance, and so is the number in a label. Ranks have an identity of their own.
     """
-    pooled = [trace for trace in traces if "worker " in trace.process]
-    own = [[trace.process, sorted(map(_of_sequence, _sequences(trace).values()))] for trace in traces]
-    own = [each for each, trace in zip(own, traces, strict=True) if trace not in pooled]
-    if not pooled:
-        return sha256_json(own)
-    return sha256_json([own, sorted(_of_sequence(each) for trace in pooled for each in _sequences(trace).values())])
+    return digest_and_order(traces)[0]
+
+
+def digest_and_order(traces: Sequence[Trace]) -> tuple[str, tuple[str, ...]]:
+    """Return the digest, and those of what each optimiser went through, in the order in which they began.
+
+    Two runs of one digest may differ in that order: optimisers were exchanged. Of workers of a pool it has none.
+    """
+    pooled: list[str] = []
+    own, order = [], list[str]()
+    for trace in traces:
+        of_trace = list(map(_of_sequence, _sequences(trace).values()))
+        if "worker " in trace.process:
+            pooled += of_trace
+        else:
+            own.append([trace.process, sorted(of_trace)])
+            order += of_trace
+    return sha256_json([own, sorted(pooled)] if pooled else own), tuple(order)
 
 
 def _of_sequence(steps: Sequence[Step]) -> str:

@@ -156,6 +156,12 @@ class Number(NamedTuple):
         return not self.moment and _PLAIN.fullmatch(self.text) is not None
 
 
+def all_numbers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the numbers, dates and times of day of a text, each behind what is before it in a sentence."""
+    for found in _NUMBER.finditer(text):
+        yield text[max(found.start() - _FAR, 0) : found.start()], found[0]
+
+
 def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator[Number]:
     """Yield the numbers, dates and times of day of a text; none that is a moment of the run.
 

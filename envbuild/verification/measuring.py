@@ -46,6 +46,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
         unmeasured: words before values that no clock, and no measure of memory, gave.
+        shifted: words before values of a clock to which something drawn was added.
     """
 
     time: bool = True
@@ -55,6 +56,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
     unmeasured: frozenset[str] = frozenset()
+    shifted: frozenset[str] = frozenset()
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -79,6 +81,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
         makes_names = _CONSTRUCTED in names
     known = bool(sources) and "all" not in asked
+    unmeasured, shifted = unmeasured_words(trees, own, known_names()) if follow else (frozenset(), frozenset())
     return Measuring(
         time=not known or "time" in asked,
         memory=not known or "memory" in asked,
@@ -86,7 +89,8 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
-        unmeasured=unmeasured_words(trees, own, known_names()) if follow else frozenset(),
+        unmeasured=unmeasured,
+        shifted=shifted,
     )
 
 

@@ -24,6 +24,8 @@ class Ran:
         contents: of files that were opened since another run has other bytes, by path.
         known: names that look drawn and are data, shortened (``with_known_names``).
         written: when files of the project were written last, in nanoseconds, by path; none if that is not known.
+        order: digests of what each optimiser went through, in the order of their first steps; none of pools' workers.
+        links: pairs of names of one file of the project.
     """
 
     record: Record
@@ -35,6 +37,8 @@ class Ran:
     contents: Mapping[str, Content] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     written: Mapping[str, int] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    links: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def ended_well(self) -> bool:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
+from envbuild.verification.shifted import Shifted
+
 if TYPE_CHECKING:
     from envbuild.verification.measuring_names import Table
 
@@ -27,6 +29,13 @@ _SEEDED = frozenset((
     "manual_seed", "seed",
 ))  # fmt: skip
 """Calls that take a time as a seed: what they give, or what is drawn later, measures none."""
+_DRAWING = frozenset((
+    "betavariate", "bernoulli", "binomial", "choice", "choices", "expovariate", "exponential", "gammavariate", "gauss",
+    "getrandbits", "integers", "laplace", "lognormal", "lognormvariate", "multinomial", "normal", "normalvariate",
+    "paretovariate", "permutation", "poisson", "rand", "randbytes", "randint", "randn", "random", "random_sample",
+    "randrange", "standard_normal", "triangular", "uniform", "urandom", "weibullvariate",
+))  # fmt: skip
+"""Calls that draw: what they give is no time, whatever the generator came from, unless they draw of times."""
 _NEEDED, _OF_OS = frozenset(("time",)), frozenset(("times", "getloadavg"))
 _BUILTIN = frozenset(dir(builtins))
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -45,8 +54,10 @@ def label_before(text: str) -> str:
     return found[-1] if found else ""
 
 
-def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -> frozenset[str]:
+def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words, in texts and as keys, before values that no clock and no measure of memory gave.
+
+    And those before some of a clock to which something drawn was added.
 
     Args:
         trees: the program's own sources.
@@ -55,9 +66,10 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     """
     flow = _Flow([*trees], own, table)
     if len(flow.nodes) > _MOST or not flow.follow():
-        return frozenset()
-    words = _Words(flow)
-    return frozenset(words.untouched - words.touched - words.elsewhere - flow.touched - {""})
+        return frozenset(), frozenset()
+    words, moved = _Words(flow), _Words(Shifted(flow.nodes, flow.may_measure, _DRAWING))
+    unmeasured = words.untouched - words.touched - words.elsewhere - flow.touched - {""}
+    return frozenset(unmeasured), frozenset(moved.touched - {""})
 
 
 class _Flow:
@@ -107,9 +119,17 @@ class _Flow:
             each = left.pop()
             if self._asks(each):
                 return True
-            seed = isinstance(each, ast.Call) and _last(each.func) in _SEEDED
-            left += [each.func] if seed and isinstance(each, ast.Call) else ast.iter_child_nodes(each)
+            left += self._parts(each)
         return False
+
+    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+        """Return the parts of an expression that its value is computed of."""
+        name = _last(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in _SEEDED:
+            return [node.func]
+        if isinstance(node, ast.Call) and name in _DRAWING and name not in self._defined:
+            return [*node.args, *(each.value for each in node.keywords)]
+        return ast.iter_child_nodes(node)
 
     def _asks(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
@@ -247,7 +267,7 @@ class _Words:
         touched: before some that may be of a clock; ``untouched``: before others; ``elsewhere``: not before a value.
     """
 
-    def __init__(self, flow: _Flow) -> None:
+    def __init__(self, flow: _Flow | Shifted) -> None:
         self._flow = flow
         self.touched: set[str] = set()
         self.untouched: set[str] = set()

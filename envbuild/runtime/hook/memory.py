@@ -1,7 +1,7 @@
 """Files that a program leaves in memory file systems: they go with the container, so the processes in it have to look.
 
 Each process writes ``/run/envbuild/memory.json`` when it ends; the last one's word counts, since it sees what is there
-at the end. Of folders of caches the names of what is in them are reported; all else is judged on the host.
+at the end. Of folders of caches the files in them are reported by name; all else is judged on the host.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SIZE = 256 << 20
 """Bytes that are digested, all files together."""
 _CACHE = ".cache"
 _SKIPPED = frozenset((_CACHE, "__pycache__"))
-CACHES = 200
-"""Names in folders of caches that are reported."""
+CACHES = 1000
+"""Files in folders of caches that are reported."""
 _SHARED = "/dev/shm"  # noqa: S108 - where Linux has shared memory
 _ENGINES = ("/proc/", "/sys/", "/run/", "/var/run/", "/dev/")
 """What engines mount for themselves."""
@@ -53,7 +53,8 @@ def places(mounts: str = "/proc/self/mounts") -> list[str]:
 def look(folders: list[str]) -> dict[str, Any]:
     """Return path, size in bytes and SHA-256 (None beyond ``SIZE``) of the files, and how many more there are.
 
-    ``caches``: what is in folders of caches, if there is anything; nothing in it was read.
+    ``caches``: the files in folders of caches, if there are any, of which nothing was read; ``more_caches``: how many
+    more these have, if they are too many.
     """
     files: list[dict[str, Any]] = []
     caches: list[str] = []
@@ -76,6 +77,8 @@ def look(folders: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"files": files, "left_out": more}
     if caches:
         found["caches"] = sorted(caches)[:CACHES]
+    if len(caches) > CACHES:
+        found["more_caches"] = len(caches) - CACHES
     return found
 
 
@@ -101,8 +104,17 @@ def _walk(folders: list[str], caches: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _names(folder: str) -> list[str]:
-    """Return the paths of what is in a folder; nothing if it is gone or closed."""
-    try:
-        return [os.path.join(folder, name) for name in os.listdir(folder)]
-    except OSError:
-        return []
+    """Return the paths of all files in a folder and below it, in no order; what is gone or closed has none."""
+    found: list[str] = []
+    left = [folder]
+    while left:
+        try:
+            entries = list(os.scandir(left.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                left.append(entry.path)
+            else:
+                found.append(entry.path)
+    return found

@@ -599,6 +599,13 @@ def test_other_standard_input() -> None:
     possible = compare(record(), other_results(standard_input=pipe))
     assert [each.sentence for each in possible.causes] == ["standard input: none → a pipe"]
     assert possible.verdict.startswith("nothing recorded is reason enough: ")
+    unread = [StandardInput(kind="file", size=3, sha256=sha(each), unread=True) for each in "ef"]
+    possible = compare(record(standard_input=unread[0]), other_results(standard_input=unread[1]))
+    assert len(possible.causes) == 1
+    assert possible.causes[0].after == "a file of 3 bytes, sha256 ffffffffffff…, read at most as /dev/stdin"
+    assert possible.verdict.startswith("nothing recorded is reason enough: ")
+    found = compare(record(standard_input=unread[0]), other_results(standard_input=unread[0]))
+    assert (found.causes, "standard input" in found.same) == ((), False)
     unknown = "standard input (a pipe, whose content is not recorded)"
     assert unknown in compare(record(standard_input=pipe), other_results(standard_input=pipe)).unknown
     large = StandardInput(kind="file", size=1 << 40)

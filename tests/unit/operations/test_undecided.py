@@ -10,6 +10,7 @@ import pytest
 
 from envbuild.operations import divergence, verify
 from envbuild.operations.doubtful import Decided
+from envbuild.verification import structure
 from envbuild.verification.lines import TextDifference
 
 
@@ -24,7 +25,9 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
     monkeypatch.setattr(divergence, "undecided", undecided)
     monkeypatch.setattr(divergence, "beyond", lambda session, verdict: ())
     monkeypatch.setattr(divergence, "written_over", lambda *_: ())
-    runs = [SimpleNamespace(record=f"fold 2: 0.{each} s") for each in printed]
+    monkeypatch.setattr(divergence, "coloured", lambda *_: ())
+    monkeypatch.setattr(structure, "other_links", lambda _: ())
+    runs = [SimpleNamespace(record=f"fold 2: 0.{each} s", trace="", order=()) for each in printed]
     session = SimpleNamespace(runs=runs, plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
     found = verify._undecided(
         cast(Any, session), cast(Any, None), cast(Any, SimpleNamespace(ignore=())), None, Decided()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from envbuild.operations.undrawn_names import (
     doubtful_by_form,
     glued_names,
     has_no_other_uuids,
+    made_addresses,
     may_be_made,
     moment_of_uuid,
     phrases,
@@ -397,3 +399,24 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     left = cast(Any, SimpleNamespace(runs=made, session=SimpleNamespace(plan=plan, ignore=())))
     assert is_order_of_jobs(left, "stderr") is of_jobs
     assert not is_order_of_jobs(left, "stdout")
+
+
+def test_an_address_that_may_be_a_digest_is_quoted(tmp_path: Path) -> None:
+    """Where the sources make hexadecimal digits; those of objects are none, nor what runs have in common."""
+    done, runs = {}, []
+    for number, digits in enumerate(("1a2b3c4d5e", "2a2b3c4d5e")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        text = f"weights 0x7f{digits}\n<Net object at 0x7e{digits}>\nbase 0x7f1111111111\n"
+        (folder / "out").write_text(text)
+        (folder / "err").write_text("")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    why = "the program makes hexadecimal digits, of which this may be some"
+    assert [*made_addresses(session, Measuring(makes_hex=True))] == [
+        f"addresses in standard output: 0x7f1a2b3c4d5e: {why}"
+    ]
+    assert not [*made_addresses(session, Measuring(makes_hex=False))]

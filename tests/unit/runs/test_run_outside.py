@@ -25,7 +25,8 @@ from envbuild.errors import EngineError
 from envbuild.record.model import dumps
 from envbuild.record.processes import json_table
 from envbuild.runs import outside
-from envbuild.runs.outside import Outside, is_noise
+from envbuild.runs.outside import Outside
+from envbuild.runs.tools_files import is_noise, notes_on
 from envbuild.runtime.hook import memory
 from tests.support.records import record
 from tests.support.rights import without_rights
@@ -122,8 +123,9 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
 @pytest.mark.parametrize(
     "path",
     [
-        "/run/lock/x", "/var/run/x", "/dev/null", "/etc/hosts", "/var/cache/fontconfig/a", "/var/log/apt/history.log",
-        "/etc/ld.so.cache", "/tmp/home", "/tmp/home/.cache/huggingface/a", "/tmp/home/.config/matplotlib/m",
+        "/run/lock/x", "/var/run/secrets/x", "/dev/null", "/etc/hosts", "/var/cache/fontconfig/a",
+        "/var/log/apt/history.log", "/etc/ld.so.cache", "/tmp/home",
+        "/tmp/home/.cache/huggingface/a", "/tmp/home/.config/matplotlib/m",
         "/usr/lib/python3/dist-packages/x/__pycache__/a.cpython-311.pyc", "/tmp/torchinductor_envbuild/ab/c.py",
         "/tmp/.ses", "/tmp/mat-debug-17.log", "/tmp/dask-scratch-space/worker-78w7ci71.dirlock",
         "/tmp/matplotlib-x1y2/fontlist.json", "/tmp/pymp-ab12/x", "/tmp/a.lock", "/dev/shm/psm_1a2b3c",
@@ -148,6 +150,7 @@ def test_what_tools_leave_is_no_result(path: str) -> None:
         "/tmp/home/storage/3f2a", "/tmp/home/.prefect/storage/best", "/tmp/home/.prefect/storage/a/b",
         "/results/.prefect/storage/3f2a",
         "/results/prefect.db", "/tmp/prefect.db", "/tmp/home/prefect.db",
+        "/var/log/train.log", "/var/cache/w.npy", "/run/result", "/var/run/x",
     ],
 )  # fmt: skip
 def test_what_programs_leave_is(path: str) -> None:
@@ -168,20 +171,47 @@ def test_results_of_prefect_under_drawn_names_are_said_not_to_be_looked_at(tmp_p
 @pytest.mark.parametrize(
     ("paths", "notes"),
     [
-        (["/tmp/home/.cache/matplotlib/fontlist.json", "/tmp/home/.config/pip", "/tmp/home/.keras/keras.json"], []),
+        (
+            ["/tmp/home/.cache/matplotlib/fontlist-v390.json", "/tmp/home/.config/pip", "/tmp/home/.keras/keras.json"],
+            [],
+        ),
         (
             ["/tmp/home/.prefect/prefect.db-wal", "/tmp/home/.prefect/prefect.db"],
             ["what Prefect's server notes of flows"],
         ),
         (["/tmp/home/.cache/mymodel/w.bin", "/tmp/home/.cache/mymodel/a/b"], ["/tmp/home/.cache/mymodel was taken"]),
         (["/opt/.local/share/mine"], ["/opt/.local/share/mine was taken"]),
-        (["/tmp/a.lock", "/opt/.cache/x/__pycache__/a.bin"], []),
+        (["/opt/a/__pycache__/a.cpython-311.pyc", "/tmp/n/f.run-12.py311.nbi", "/tmp/n/f.run-12.py311.1.nbc"], []),
+        (["/opt/a/__pycache__/weights.bin", "/tmp/w.pyc"], ["/opt/a/__pycache__/weights.bin was", "/tmp/w.pyc was"]),
+        (["/root/.bash_history", "/tmp/a.lock"], ["/root/.bash_history was taken for", "/tmp/a.lock was taken for"]),
+        (
+            [
+                "/tmp/home/.cache/torch/hub/checkpoints/resnet18-f37072fd.pth",
+                "/tmp/home/.cache/torch/hub/trusted_list",
+                "/tmp/home/.cache/huggingface/hub/models--gpt2/refs/main",
+                "/tmp/home/.triton/cache/AB/k.cubin",
+                "/tmp/home/.keras/models/vgg16_weights_tf_dim_ordering_tf_kernels.h5",
+                "/tmp/home/.cache/torch",
+                "/tmp/home/.cache/torch/kernels/add_1a2b",
+                "/tmp/home/.cache/huggingface/xet/logs/a",
+                "/tmp/home/.local/share/jupyter/runtime/kernel-1.json",
+                "/tmp/home/.cache/pip/http-v2/a/b/c",
+            ],
+            [],
+        ),
+        (
+            ["/tmp/home/.cache/torch/w.npy", "/tmp/home/.cache/torch/x/y", "/tmp/home/.keras/models/best.h5"],
+            [
+                ".cache/torch was taken for a cache or settings of a tool, and w.npy and 1 other file in",
+                "and models/best.h5 in",
+            ],
+        ),
         ([f"/tmp/home/.config/{name}" for name in "abcdefg"], [*[f".config/{name}" for name in "abcde"], "2 more"]),
     ],
 )
 def test_what_is_left_out_and_may_hold_results_is_named(paths: list[str], notes: list[str]) -> None:
     """A store, and a cache of no known tool; what is known to be none is left out without a word."""
-    found = [*outside.notes_on(paths)]
+    found = [*notes_on(paths)]
     assert len(found) == len(notes)
     assert all(note in sentence for note, sentence in zip(notes, found, strict=True))
 
@@ -191,12 +221,39 @@ def test_caches_in_memory_are_named(tmp_path: Path) -> None:
     (tmp_path / "home/.cache/mymodel").mkdir(parents=True)
     (tmp_path / "home/.cache/mymodel/w.bin").write_text("w")
     reported = memory.look([str(tmp_path)])
-    assert reported == {"files": [], "left_out": 0, "caches": [f"{tmp_path}/home/.cache/mymodel"]}
+    assert reported == {"files": [], "left_out": 0, "caches": [f"{tmp_path}/home/.cache/mymodel/w.bin"]}
     listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(reported)
     assert listed == ()
     assert left_out == (
         f"{tmp_path}/home/.cache/mymodel was taken for a cache or settings of a tool, and not looked at",
     )
+
+
+def test_more_files_in_caches_than_are_reported_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sentence, as one of them may be a result."""
+    monkeypatch.setattr(memory, "CACHES", 1)
+    (tmp_path / "home/.cache/torch/kernels").mkdir(parents=True)
+    for name in ("a", "b"):
+        (tmp_path / "home/.cache/torch/kernels" / name).write_text("w")
+    reported = memory.look([str(tmp_path)])
+    assert reported["more_caches"] == 1
+    _, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(reported)
+    assert left_out == ("1 more files were in folders of caches and were not looked at",)
+
+
+def test_a_lock_that_holds_more_than_a_process_is_named(tmp_path: Path) -> None:
+    """In the container, in memory and in mounted folders; one that is empty, or has a number, is nobody's result."""
+    own = {"/tmp/a.lock": b"", "/tmp/b.pid": b"1234\n", "/tmp/w.lock": b"0.73", "/tmp/x.pid": b"12345678"}
+    (tmp_path / "mounted").mkdir()
+    around = Outside(mounts=(Mount(source=tmp_path / "mounted", target="/results"),), wanted=(), kept=tmp_path / "kept")
+    around.look_first()
+    (tmp_path / "mounted/c.lock").write_text("17")
+    (tmp_path / "mounted/m.lock").write_text("accuracy")
+    around.look_inside(Files({"/tmp": None, **own}))
+    files = [{"path": f"/dev/shm/{size}.lock", "size": size, "sha256": "0" * 64} for size in (0, 8)]
+    listed, left_out = around.look_last({"files": files, "left_out": 0})
+    assert listed == ()
+    assert [each.split()[0] for each in left_out] == ["/dev/shm/8.lock", "/results/m.lock", "/tmp/w.lock", "/tmp/x.pid"]
 
 
 def test_wanted_outputs_count_and_are_kept(tmp_path: Path) -> None:

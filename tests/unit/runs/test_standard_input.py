@@ -19,7 +19,8 @@ def test_a_file_counts_from_where_the_program_began_if_it_read(tmp_path: Path) -
     with path.open("rb", buffering=0) as stream:
         stream.read(6)
         watch = InputWatch(stream.fileno())
-        assert watch.result() == StandardInput(kind="none")
+        whole = sha256_bytes(b"first\nsecond\nthird\n")
+        assert watch.result() == StandardInput(kind="file", size=19, sha256=whole, unread=True)  # /dev/stdin has all
         os.read(os.dup(stream.fileno()), 3)
         assert watch.result() == StandardInput(kind="file", size=13, sha256=sha256_bytes(b"second\nthird\n"))
         assert stream.tell() == 9

@@ -10,7 +10,8 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Folder, dumps, loads
-from envbuild.runs.workspace import changes, folder_changes, scan, without_others
+from envbuild.runs.tools_files import notes_on_project
+from envbuild.runs.workspace import changes, folder_changes, scan, without_others, written_since
 from tests.support.records import record
 from tests.support.rights import without_rights
 from tests.support.ticks import next_tick
@@ -87,6 +88,24 @@ def test_folders_of_tools_and_inputs_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     os.mkfifo(tmp_path / "pipe")
     assert sorted(scan(tmp_path, ("data",))) == ["kept/", "kept/data/", "kept/data/file", "loop", "pkg/"]
+
+
+def test_what_a_run_writes_into_folders_of_tools_is_named(tmp_path: Path) -> None:
+    """Bytecode, and what was there before, are not; a result may be hidden in such a folder."""
+    for folder in (".git", "pkg/__pycache__", ".pytest_cache/v/cache"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "old").touch()
+    next_tick(tmp_path)
+    moment = (tmp_path / "now").stat().st_ctime_ns if (tmp_path / "now").touch() is None else 0
+    written = (".git/result", ".git/index", "pkg/__pycache__/a.cpython-311.pyc", "pkg/__pycache__/w.npy")
+    for path in (*written, ".pytest_cache/v/cache/nodeids"):
+        (tmp_path / path).write_text("x")
+    folders: list[str] = []
+    scan(tmp_path, (), folders)
+    assert sorted(folders) == [".git", ".pytest_cache", "pkg/__pycache__"]
+    assert [*notes_on_project(written_since(tmp_path, folders, moment))] == [
+        f"{path} is in a folder of a tool, and was not looked at" for path in (".git/result", "pkg/__pycache__/w.npy")
+    ]
 
 
 def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:

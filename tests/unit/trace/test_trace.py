@@ -316,6 +316,7 @@ def test_which_worker_had_a_task_is_no_result(tmp_path: Path) -> None:
     ranks = pooled(tmp_path / "6", [1], [2], process="rank")
     assert ranks != pooled(tmp_path / "7", [2], [1], process="rank")
     assert pooled(tmp_path / "8", [1, 2]) == pooled(tmp_path / "9", [2], [1])
+    assert trace.digest_and_order(trace.read_run(tmp_path / "8"))[1] == ()
 
 
 def optimisers(folder: Path, *order: str, **weights: Sequence[float]) -> list[trace.Trace]:
@@ -334,6 +335,9 @@ def test_which_optimiser_is_first_is_no_result(tmp_path: Path) -> None:
     one = optimisers(tmp_path / "1", "loc", "scale", "tau", **weights)
     two = optimisers(tmp_path / "2", "tau", "scale", "loc", **weights)
     assert trace.digest(one) == trace.digest(two)
+    (_, order), (_, other) = map(trace.digest_and_order, (one, two))
+    assert len({*order}) == 3
+    assert other == order[::-1]
     assert trace.first_divergence_of_runs(one, two) is None
     assert [each.whole for each in trace.distance_by_step(one[0], two[0])] == [0.0] * 9
     two = optimisers(tmp_path / "3", "tau", "scale", "loc", **{**weights, "scale": [4.0, 5.0, 6.5]})

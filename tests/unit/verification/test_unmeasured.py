@@ -25,6 +25,8 @@ START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 
         "rng = random.Random(time.time_ns())\nprint('tokens_per_second', rng.random())",
         "def simulate(x):\n    return x * 3\nprint('tokens_per_second', simulate(a))",
         "import torch\nprint('tokens_per_second', a)",
+        "import torch\nprint('tokens_per_second', torch.rand(1))",
+        "import mystery\nrng = mystery.f()\nprint('tokens_per_second', rng.random() * 3)",
         "class O: pass\no = O()\nsetattr(o, 'took', time.time() - t)\no.rate = a\nprint('tokens_per_second', o.rate)",
         "import heapq\nh = []\nheapq.heappush(h, time.time())\nprint('tokens_per_second', a)",
         "print(a, time.time() - t)\nprint('tokens_per_second', a)",
@@ -57,7 +59,9 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "def add(log, x):\n    log.append(x)\nlog = []\nadd(log, time.time())\nprint('tokens_per_second:', log[0])",
         "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(1 / (time.time() - t))\nprint(log)",
         "import psutil\nprint('tokens_per_second:', psutil.cpu_percent())",
-        "import torch\nprint('tokens_per_second:', torch.rand(1))",
+        "import torch\nprint('tokens_per_second:', torch.speed(1))",
+        "class R:\n    def random(self):\n        return time.time()\nprint('tokens_per_second:', R().random())",
+        "print('tokens_per_second:', random.choice([time.time() - t]))",
         "import threading\nn = 0\nprint('tokens_per_second:', threading.active_count())",
         "print('tokens_per_second:', a, 'x tokens_per_second:', time.time() - t)",
         "print('step,tokens_per_second')\nprint(a, time.time() - t)\ntokens_per_second = a",
@@ -72,6 +76,30 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
 def test_what_may_be_of_a_clock_keeps_its_name(source: str) -> None:
     """A value is followed by the names that it may have had, and a count by the loop in which it was made."""
     assert "tokens_per_second" not in measuring({"main.py": START + source}).unmeasured
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("print('point:', int(t) - os.urandom(1)[0] % 2)", {"point"}),
+        ("print(f'point {t + a:.3f}, took {time.time() - t}')", {"point"}),
+        (
+            "import datetime\nprint(f'point {datetime.datetime.now() + datetime.timedelta(seconds=a)}')",
+            {"point"},
+        ),
+        ("t += a\njson.dump({'point': t}, open('o.json', 'w'))", {"point"}),
+        ("def at():\n    return t - a\nprint('point', at())", {"point"}),
+        ("if a < 9:\n    t = t - 1\nprint('point', t)", {"point", "t"}),
+        ("print('point', t if a < 9 else 0)", {"point"}),
+        ("if a < 9:\n    print('point', t)", set()),
+        ("print('point', time.time(), 'loss', a)", set()),
+        ("print('took', time.time() - t, 'rate', a / (time.time() - t))", set()),
+        ("loss = 0\nloss += a\nspent = 0\nspent += time.time() - t\nprint('loss', loss, 'spent', spent)", set()),
+    ],
+)
+def test_a_moment_that_something_drawn_has_moved(source: str, expected: set[str]) -> None:
+    """It is a result, though the run was at that time; a moment next to what was drawn is none."""
+    assert measuring({"main.py": START + source}).shifted == expected
 
 
 def test_memory_that_nothing_measured() -> None:

@@ -1,0 +1,36 @@
+"""What of a run was left out as a measurement, and leaves a doubt by what the sources show."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from envbuild.operations.left_out import LeftOut
+from envbuild.verification.files import masks_of
+from envbuild.verification.measuring import Measuring
+from envbuild.verification.printed import rows
+from envbuild.verification.ran import Ran
+from tests.support.records import record
+
+
+def left_out(text: str, measuring: Measuring) -> LeftOut:
+    """What a run left out that printed a text, two seconds after it began at 1767323045.678."""
+    run = Ran(record=record())
+    streams = [{"stdout": [*rows(text.encode(), masks_of(run.record))]}]
+    return LeftOut(session=cast(Any, None), measuring=measuring, runs=[run], streams=streams)
+
+
+@pytest.mark.parametrize("can_measure", [False, True])
+def test_a_rate_of_two_digits_is_in_doubt_where_nothing_measures(can_measure: bool) -> None:
+    """Without a word before it too, as Keras prints it."""
+    found = left_out("32/32 - 1s - 67ms/step - loss: 0.3\n", Measuring(time=can_measure))
+    assert ("67" in dict(found.named(0)).values()) is not can_measure
+
+
+def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> None:
+    """By the word before it; others are the run's."""
+    text = "change point: 1767323046\nsaved at 1767323047\nloss 0.5 point 0.25\n"
+    found = left_out(text, Measuring(shifted=frozenset(["point"])))
+    assert [text for _, text in found.moments(0)] == ["1767323046"]
+    assert not [*left_out(text, Measuring()).moments(0)]
