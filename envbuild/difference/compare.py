@@ -23,6 +23,7 @@ from envbuild.difference.results import outcome, results, verdict
 from envbuild.difference.settings import engine, environment, options, verified
 from envbuild.difference.text import shown
 from envbuild.record.compare_printed import compare_printed
+from envbuild.record.consistency import contradictions, contradictions_between
 from envbuild.record.model import Record
 from envbuild.record.printed import STREAMS
 
@@ -60,8 +61,11 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
     same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
-    ended = outcome(a, b)
-    unknown = [phrase for section in sections for phrase in section.unknown]
+    ended, sentence = outcome(a, b), verdict(a, b, causes)
+    edited = _edited(a, b)
+    if edited and ended == "equal":
+        ended, sentence = "unknown", f"not known: {edited[0]}; all else is equal"
+    unknown = [*edited, *(phrase for section in sections for phrase in section.unknown)]
     unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out))]
     unknown += compare_printed(a, b).unknown if ended != "different" else ()
     unknown += _names(known) if ended != "different" else ()
@@ -69,13 +73,23 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
         a=a.id,
         b=b.id,
         outcome=ended,
-        verdict=verdict(a, b, causes),
+        verdict=sentence,
         results=results(a, b, known.lines),
         causes=tuple(causes),
         others=tuple(others),
         same=tuple(dict.fromkeys(same)),
         unknown=tuple(dict.fromkeys(unknown)),
     )
+
+
+def _edited(a: Record, b: Record) -> tuple[str, ...]:
+    """Return what shows that a record was edited, a phrase each: what it states proves nothing."""
+    own = (
+        f"the record of {side} contradicts itself: {each}"
+        for side, record in (("A", a), ("B", b))
+        for each in contradictions(record)
+    )
+    return (*own, *(f"the records contradict each other: {each}" for each in contradictions_between(a, b)))
 
 
 def _names(known: Context) -> Iterator[str]:

@@ -14,6 +14,7 @@ from envbuild import __version__
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import atomic_write
 from envbuild.errors import IntegrityError, LockError, UsageError
+from envbuild.operations.attested_runs import compare_with_records
 from envbuild.verification import attestation
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class AttestationCheck:
         statement: what it states.
         signer: who signed it, as ``ssh-keygen`` specifies it; empty if nobody did.
         inputs: whether data is declared, so that it was compared too.
+        records: how many of its runs have a record here, each of which states the same.
         host_differences: how this machine differs from the one of the proof.
     """
 
@@ -128,6 +130,7 @@ class AttestationCheck:
     statement: Statement
     signer: str
     inputs: bool
+    records: int
     host_differences: tuple[HostDifference, ...]
 
 
@@ -143,18 +146,23 @@ def check_attestation(
         strict: all that can be varied must have been (``verify --strict``).
 
     Raises:
-        LockError: there is no attestation, or it is of other files than those that are here; names them.
+        LockError: there is no attestation, it is of other files than those that are here, or the records of its runs
+            state something else; names what differs.
         IntegrityError: its signature is bad, or by nobody among ``signers``.
     """
     path = attestation.path_of(opened.path)
     data = attestation.read(path)  # once: what was signed is what is judged
     statement = attestation.loads(data, path)
     signer = check_signature(path, signers, data)
+    again = f"envbuild verify {' '.join(statement.predicate.command[1:]) or 'train.py'}"
     stale = _stale(opened, statement, arguments)
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
-        program = " ".join(statement.predicate.command[1:]) or "train.py"
-        raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
+        raise LockError(f"{path.name} is stale\n{lines}", f"verify again: {again}")
+    records, contradicted = compare_with_records(opened.folder, opened.lock.name, statement)
+    if contradicted:
+        lines = "\n".join(f"  {line}" for line in contradicted)
+        raise LockError(f"{path.name}, or a record of its runs, was edited\n{lines}", f"verify again: {again}")
     from envbuild.runs.repeat import STRICT
 
     unvaried = [name for name in STRICT if name not in statement.predicate.varied] if strict else []
@@ -168,6 +176,7 @@ def check_attestation(
         statement=statement,
         signer=signer,
         inputs=bool(opened.lock.inputs),
+        records=records,
         host_differences=_host_differences(statement.predicate.host, gpus=opened.lock.hardware.gpu is not None),
     )
 

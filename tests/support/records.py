@@ -16,6 +16,7 @@ from envbuild.record.model import (
     Script,
     StandardInput,
     Tensor,
+    recipe,
 )
 from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile
 from tests.support.hosts import gpu, host
@@ -70,7 +71,7 @@ def record(identity: str = A, **changes: Any) -> Record:
         engine={"name": "Docker", "version": "28.5.1"}, command=("python", "train.py"), directory="/workspace",
         script=Script(path="train.py", sha256=sha("3")), standard_input=StandardInput(kind="none"),
         environment={"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
-        options=Options(network="none", workspace="rw", user="0:0"), inputs={"data": sha("4")}, recipe=sha("5"),
+        options=Options(network="none", workspace="rw", user="0:0"), inputs={"data": sha("4")},
         git=Git(commit="e" * 40, branch="main", dirty=False, diff_sha256="", untracked=0), gpus="1",
         host=host([gpu()]), verified="yes", verdict=verdict(),
         processes=(process(),), parameters=parameters(learning_rate=0.1, epochs=3),
@@ -87,7 +88,8 @@ def record(identity: str = A, **changes: Any) -> Record:
         ),
         metrics={"val_accuracy": ((0, 0.9), (1, 0.9697))},
     )  # fmt: skip
-    return msgspec.structs.replace(whole, **changes)
+    made = msgspec.structs.replace(whole, **changes)
+    return made if "recipe" in changes else msgspec.structs.replace(made, recipe=recipe(made))
 
 
 def other_results(**changes: Any) -> Record:

@@ -255,7 +255,9 @@ def _check_attestation(
         raise
     for label, *columns in render.checked(found):
         console.line(label, *columns)
-    console.result({"fresh": True, "signer": found.signer, "attestation": found.path.name, "reasons": []})
+    console.result(
+        {"fresh": True, "signer": found.signer, "attestation": found.path.name, "records": found.records, "reasons": []}
+    )
     return 0
 
 

@@ -13,6 +13,7 @@ import msgspec
 from envbuild.cluster.rank import Rank
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
+from envbuild.record.consistency import contradictions
 from envbuild.record.model import GuardVerdict, Options, Output, Record
 from envbuild.record.printed import STREAMS
 from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective
@@ -50,6 +51,8 @@ def facts(record: Record, *, of_job: bool = False) -> Iterator[tuple[str, ...]]:
     """
     if record.problem:
         yield "problem", record.problem
+    for each in contradictions(record):
+        yield "edited", f"the record contradicts itself: {each}"
     yield "options", *_options(record.options)
     if record.rank and not of_job:
         yield "rank", *_rank(record.rank)

@@ -407,7 +407,15 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     yield "", unchanged(len(proof.files), len(proof.data), inputs=found.inputs)
     for difference in found.host_differences:
         yield "", _host_difference(difference)
+    yield "records", _records(found.records, proof.runs)
     yield "signed", found.signer or "not at all"
+
+
+def _records(here: int, runs: int) -> str:
+    """Describe how far the records of the runs bear out an attestation."""
+    if not here:
+        return "none of its runs has one here: what they left is this file's word alone"
+    return f"{'those' if here == runs else f'{here} of those'} of its {plural(runs, 'run')} are here and state the same"
 
 
 def unchanged(files: int, data: int = 0, *, inputs: bool) -> str:

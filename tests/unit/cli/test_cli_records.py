@@ -75,6 +75,16 @@ def test_runs_are_a_table_newest_first(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_a_record_that_was_edited_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """What contradicts itself comes first; the rest is what the record states."""
+    record = saved(recipe="0" * 64)
+    assert cli.main(["show", record.id]) == 0
+    assert (
+        "edited    the record contradicts itself: its recipe is not that of its lock, image, script, command, "
+        "environment and options\n"
+    ) in capsys.readouterr().out
+
+
 def test_runs_as_json_are_the_records(capsys: pytest.CaptureFixture[str]) -> None:
     """A program gets every field."""
     record = saved()
@@ -98,8 +108,9 @@ FULL: dict[str, Any] = {
     ),
     "verdict": verdict(
         {"field": "cpu"},
-        {"field": "cpus", "ok": False, "locked": "4 threads", "found": "2 CPUs"},
+        {"field": "cpus", "ok": False, "severity": "soft", "locked": "4 threads", "found": "2 CPUs"},
         {"field": "gpu.driver", "ok": False, "allowed": True, "locked": "550.1", "found": "550.54"},
+        verified="overridden",
         duration_ms=41.2,
         gpu={
             "devices": [

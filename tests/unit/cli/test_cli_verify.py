@@ -21,6 +21,7 @@ from envbuild.operations.attestation import attest, check_attestation, check_sig
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import VerifyOptions
+from envbuild.record import history
 from envbuild.record.model import LockFacts, Options, Output, Script
 from envbuild.runs.repeat import STRICT
 from envbuild.runs.request import RunRequest
@@ -29,7 +30,7 @@ from envbuild.verification.cost import Arm, Control, Unit
 from envbuild.verification.judge import judge
 from envbuild.verification.ran import Ran
 from tests.support.image_records import image_record
-from tests.support.records import record, sha
+from tests.support.records import A, B, record, sha
 from tests.support.runtime import make_lock
 
 # What is typed
@@ -82,7 +83,7 @@ def proved(tmp_path: Path) -> LoadedLock:
     (tmp_path / "lib/model.py").write_text("x = 1")
     opened = LoadedLock(path=path, lock=lock)
     made = request(opened)
-    runs = [run(opened), run(opened)]
+    runs = [run(opened), run(opened, B)]
     assert attest(made, runs, judge(runs, 2), None) == tmp_path / "pylock.digits.verified.json"
     return opened
 
@@ -92,7 +93,7 @@ def request(opened: LoadedLock) -> RunRequest:
     return RunRequest(lock_path=opened.path, lock=opened.lock, image="t", config=sha("2"), arguments=("train.py", "-x"))
 
 
-def run(opened: LoadedLock) -> Ran:
+def run(opened: LoadedLock, identity: str = A) -> Ran:
     """A run of it."""
     script, model = opened.folder / "train.py", opened.folder / "lib/model.py"
     modules = [
@@ -100,6 +101,7 @@ def run(opened: LoadedLock) -> Ran:
     ]
     return Ran(
         record=record(
+            identity,
             lock=LockFacts(file=opened.path.name, sha256=sha256_file(opened.path)),
             script=Script(path="train.py", sha256=sha256_file(script)),
             modules=tuple(modules),
@@ -150,13 +152,89 @@ def test_what_still_holds_is_reported(proved: LoadedLock, capsys: pytest.Capture
     assert check(proved, "train.py", "-x") == 0
 
 
+def edited(proved: LoadedLock, **changes: Any) -> None:
+    """Write another value into the attestation, as an editor does."""
+    path = attestation.path_of(proved.path)
+    statement = attestation.load(path)
+    proof = msgspec.structs.replace(statement.predicate, **changes)
+    path.write_bytes(attestation.dumps(msgspec.structs.replace(statement, predicate=proof)))
+
+
+def recorded(proved: LoadedLock, identity: str = A, **changes: Any) -> None:
+    """Keep the record of a run in the project; with changes made to it as an editor does."""
+    history.save(proved.folder, msgspec.structs.replace(run(proved, identity).record, **changes))
+
+
+def test_records_that_are_here_bear_out_the_attestation(
+    proved: LoadedLock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many of the runs have a record here is printed, and in the JSON."""
+    reported = "none of its runs has one here: what they left is this file's word alone"
+    for number, identity in enumerate(("", A, B)):
+        if identity:
+            recorded(proved, identity)
+            reported = f"{'1 of those' if identity == A else 'those'} of its 2 runs are here and state the same"
+        assert check(proved) == 0
+        assert capsys.readouterr().out.splitlines()[-2] == f"records   {reported}"
+        assert check_attestation(proved, (), None).records == number
+
+
+@pytest.mark.parametrize(
+    ("changes", "reported"),
+    [
+        ({"runs": 1000}, "it states 1000 runs and names 2"),
+        ({"ids": (A, A)}, "it states 2 runs and names 1"),
+        ({"recipe": sha("0")}, f"run {A[:10]}: the record has another value of recipe"),
+        ({"verified": "overridden"}, f"run {A[:10]}: the record has another value of verified"),
+        ({"files": {}}, f"run {A[:10]}: the record has other files of code"),
+        ({"outputs": ()}, f"run {A[:10]}: the attestation has no model.npz"),
+        ({"outputs": (attestation.Result(path="x.npz", sha256=sha("9")),)}, f"run {A[:10]}: the record has no x.npz"),
+        (
+            {"outputs": (attestation.Result(path="model.npz", sha256=sha("0")),)},
+            f"run {A[:10]}: the record has other bits of model.npz",
+        ),
+        (
+            {"outputs": (attestation.Result(path="model.npz", content=sha("0")),)},
+            f"run {B[:10]}: the record has other bits of model.npz",
+        ),
+    ],
+)
+def test_an_attestation_that_was_edited_is_refused(proved: LoadedLock, changes: Any, reported: str) -> None:
+    """The records of its runs show it, and its own numbers do."""
+    recorded(proved)
+    recorded(proved, B)
+    edited(proved, **changes)
+    with pytest.raises(LockError) as error:
+        check_attestation(proved, (), None)
+    first, *lines = error.value.message.splitlines()
+    assert first == "pylock.digits.verified.json, or a record of its runs, was edited"
+    assert f"  {reported}" in lines
+    assert error.value.hint == "verify again: envbuild verify train.py -x"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reported"),
+    [
+        ({"outputs": ()}, "the record has no model.npz"),
+        ({"image": sha("0")}, "the record has another image"),
+        ({"exit_code": 1}, "the record has no successful end"),
+        ({"options": Options(network="host", workspace="rw")}, "its recipe is not that of its lock, image, script,"),
+    ],
+)
+def test_a_record_that_was_edited_bears_out_nothing(proved: LoadedLock, changes: Any, reported: str) -> None:
+    """Which of the two is the lie, nobody knows: both are named."""
+    recorded(proved, **changes)
+    with pytest.raises(LockError, match=f"run {A[:10]}: {reported}"):
+        check_attestation(proved, (), None)
+
+
 def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
     """What was not varied between the runs is named; an attestation states what was."""
     with pytest.raises(LockError) as error:
         check_attestation(proved, (), None, strict=True)
     assert "not varied between its runs: process ids of children" in error.value.message
     assert error.value.hint == "verify again: envbuild verify --strict train.py -x"
-    runs = [run(proved), run(proved)]
+    runs = [run(proved), run(proved, B)]
     attest(request(proved), runs, judge(runs, 2), None, ("start time", *STRICT))
     found = check_attestation(proved, (), None, strict=True)
     assert found.statement.predicate.varied == ("start time", "process ids of children")
@@ -191,7 +269,9 @@ def test_data_that_was_read_and_not_declared_has_to_be_as_it_was(proved: LoadedL
     reads += [attesting_file("/data/x", sha("1")), msgspec.structs.replace(reads[0], path="large.bin", sha256=None)]
     left = Output(path="state.json", change="changed", size=1, sha256=sha("2"))
     changes = {"reads": tuple(reads), "outputs": (left,), "deleted": ("gone.txt",)}
-    runs = [replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2)]
+    runs = [
+        replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2, [A, B])
+    ]
     attest(request(proved), runs, judge(runs, 2), None)
     found = check_attestation(proved, (), None)
     assert [*found.statement.predicate.data] == ["data.csv"]

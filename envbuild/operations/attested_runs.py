@@ -1,0 +1,90 @@
+"""An attestation compared with the records of the runs that it names, as far as they are here.
+
+Neither is signed unless somebody wanted it, so either may have been edited. Where both are here they must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.text import plain
+from envbuild.record import history
+from envbuild.record.consistency import contradictions
+from envbuild.record.model import RecordError
+from envbuild.verification import attestation
+
+if TYPE_CHECKING:
+    from envbuild.record.model import Output, Record
+    from envbuild.verification.attestation import Proof, Result, Statement
+
+
+def compare_with_records(project: Path, lock_name: str, statement: Statement) -> tuple[int, list[str]]:
+    """Return how many of the attested runs have a record here, and what contradicts it, a phrase each."""
+    proof, found = statement.predicate, []
+    if len({*proof.ids}) != proof.runs:
+        found.append(f"it states {proof.runs} runs and names {len({*proof.ids})}")
+    records: list[Record] = []
+    for identity in dict.fromkeys(proof.ids):
+        try:
+            records.append(history.find_run(project, identity))
+        except RecordError:  # removed, or on the machine where it ran
+            continue
+    for record in records:
+        first = record.id == proof.ids[0]
+        lines = [
+            *contradictions(record),
+            *_subjects(record, lock_name, statement),
+            *_results(record, proof, all_=first),
+        ]
+        if first:
+            lines += _chosen(record, proof)
+        found += [f"run {record.id[:10]}: {line}" for line in lines]
+    return len(records), found
+
+
+def _subjects(record: Record, lock_name: str, statement: Statement) -> Iterator[str]:
+    """Yield what was run, where a record has another one than the attestation."""
+    pairs = ((record.lock.file, record.lock.sha256, "lock"), (attestation.image_name(lock_name), record.image, "image"))
+    for name, digest, what in pairs:
+        if statement.digest(name) != digest:
+            yield f"the record has another {what}"
+    if record.script is not None and statement.digest(record.script.path) != record.script.sha256:
+        yield f"the record has another {plain(record.script.path)}"
+    if (record.state, record.exit_code) != ("finished", 0):
+        yield "the record has no successful end"
+
+
+def _chosen(record: Record, proof: Proof) -> Iterator[str]:
+    """Yield the fields of the first run's record, from which the attestation was made, that are not as it states."""
+    for name in ("recipe", "command", "inputs", "verified"):
+        if getattr(record, name) != getattr(proof, name):
+            yield f"the record has another value of {name}"
+    files = {file.path: file.sha256 for file in (*record.modules, *record.configs) if file.sha256}
+    if files != proof.files:
+        yield "the record has other files of code"
+
+
+def _results(record: Record, proof: Proof, *, all_: bool) -> Iterator[str]:
+    """Yield the results of which a record has other ones; ``all_``: it has all under the same names."""
+    left = {output.path: output for output in record.outputs}
+    for result in proof.outputs:
+        output = left.get(result.path)
+        if output is None:
+            if all_:
+                yield f"the record has no {plain(result.path)}"
+        elif _differs(result, output):
+            yield f"the record has other bits of {plain(result.path)}"
+    if all_:
+        known = {*(result.path for result in proof.outputs), *proof.ignored}
+        kept = (each for each in record.outputs if each.sha256 is not None and not each.part_of)
+        yield from (f"the attestation has no {plain(each.path)}" for each in kept if each.path not in known)
+
+
+def _differs(result: Result, output: Output) -> bool:
+    """Whether a file of a run is not what every run left."""
+    if result.sha256 is not None and output.sha256 != result.sha256:
+        return True
+    known = {output.content, output.canonical} - {""}
+    return bool(result.content and known) and result.content not in known
