@@ -44,7 +44,7 @@ def begin(process: Process) -> None:
         import faulthandler
 
         faulthandler.dump_traceback_later(int(limit), exit=True)
-    callers = Callers(process.observer.within, frozenset(real.split(";")))
+    callers = Callers(process.observer.within, frozenset(filter(None, real.split(";"))))
     process.asked = callers.as_list
     os.register_at_fork(after_in_child=callers.clear)
     if "collection" in wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from zlib import crc32
 
 from ..guard import gate
@@ -18,6 +19,8 @@ PLACES = 200
 DRAWN, _SHORTEST, _LONGEST = 2000, 4, 64
 """Draws from a fixed stream of entropy that are recorded, and how many bytes of such a one."""
 _LIBRARY, _PACKAGE, _PROJECT = range(3)
+_SEEDED = ("numpy.random",)
+"""Modules that draw when they are imported, for generators that the hook seeds after that."""
 
 
 class Callers:
@@ -39,7 +42,13 @@ class Callers:
     def real(
         self, suspect: str, call: str, frame: FrameType | None, value: object = None, given: object = None
     ) -> bool:
-        """Note a call, and return whether its line gets what is real.
+        """Note a call as ``note`` does, and return whether its line gets what is real."""
+        return self.note(suspect, call, frame, value, given) in self.wanted
+
+    def note(self, suspect: str, call: str, frame: FrameType | None, value: object = None, given: object = None) -> str:
+        """Note a call, and return its line (``/workspace/train.py:12``); empty if no line called, or none that counts.
+
+        What a module draws while it is imported, and the hook seeds right after, is nothing's cause.
 
         Args:
             suspect, call: what is asked for, and by which function.
@@ -58,8 +67,8 @@ class Callers:
                 project = frame
                 break
             frame = frame.f_back
-        if direct is None:
-            return False
+        if direct is None or (suspect == "entropy" and _is_seeded_after(direct)):
+            return ""
         at = project or direct
         file = at.f_code.co_filename
         place = f"{file if file.startswith('<') else os.path.abspath(file)}:{at.f_lineno}"
@@ -82,7 +91,7 @@ class Callers:
                 if each is not None:
                     data = each if isinstance(each, bytes) else repr(each).encode("utf-8", "surrogatepass")
                     entry[name] = f"{crc32(data, int(entry.get(name) or '0', 16)):08x}"
-        return place in self.wanted
+        return place
 
     def note_drawn(self, data: bytes) -> None:
         """Note what was drawn from a fixed stream of entropy; long draws are no identities."""
@@ -115,6 +124,16 @@ class Callers:
             inside = not outside and self.within(os.path.abspath(file))
             kind = self._kinds[code] = _LIBRARY if library else _PROJECT if inside else _PACKAGE
         return kind
+
+
+def _is_seeded_after(frame: FrameType) -> bool:
+    """Whether code of a module runs that the hook seeds once it is imported."""
+    name = str(frame.f_globals.get("__name__"))
+    for each in _SEEDED:
+        module = sys.modules.get(each)
+        if module is not None and (name == each or name.startswith(f"{each}.")):
+            return getattr(getattr(module, "__spec__", None), "_initializing", None) is True
+    return False
 
 
 def _name(frame: FrameType) -> str:

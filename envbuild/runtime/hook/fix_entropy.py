@@ -2,15 +2,17 @@
 
 ``os.urandom`` and ``os.getrandom``, and so ``secrets``, ``uuid.uuid4`` and ``random.SystemRandom``, generators of
 ``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed
-(in a pool from the task's, since which worker takes it is a race) and the thread's name. A line that gets what is
-real takes its part of the stream all the same, so that the others get what they got without it. What C or C++ draws
-is reached by ``fix_native``.
+(in a pool from the task's, since which worker takes it is a race), the thread's name and the line that draws. Each line
+has a stream of its own: how often one draws may depend on what it gets (``randrange`` draws again what is too large),
+so that with a line that gets what is real the others would get something else. What C or C++ draws is reached by
+``fix_native``.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from _functools import partial  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _DEVICES = frozenset(("/dev/urandom", "/dev/random", "/proc/sys/kernel/random/uu
 
 
 class Entropy:
-    """A stream of bytes for each thread that is the same in each run.
+    """A stream of bytes for each line of each thread that is the same in each run.
 
     Args:
         process: whose seed it follows from.
@@ -34,13 +36,13 @@ class Entropy:
 
     def __init__(self, process: Process, callers: Callers, stream: str = "") -> None:
         self.process, self.callers, self.stream = process, callers, stream
-        self.counts: dict[str, int] = {}
+        self.counts: dict[tuple[str, str], int] = {}
         self.system = os.urandom
         self.task = ""
         os.register_at_fork(after_in_child=self.counts.clear)
 
-    def bytes(self, size: int) -> bytes:
-        """Return the next bytes of this thread's stream."""
+    def bytes(self, size: int, place: str) -> bytes:
+        """Return the next bytes of the stream that a line has in this thread."""
         from hashlib import sha256
 
         if self.process.task != self.task:
@@ -50,8 +52,8 @@ class Entropy:
         name = threading.current_thread().name if threading is not None else ""
         found = b""
         while len(found) < size:
-            self.counts[name] = count = self.counts.get(name, 0) + 1
-            found += sha256(f"{self.process.seed('entropy')} {name} {count}{self.stream}".encode()).digest()
+            self.counts[name, place] = count = self.counts.get((name, place), 0) + 1
+            found += sha256(f"{self.process.seed('entropy')} {name} {count}{self.stream} {place}".encode()).digest()
         if self.stream:
             self.callers.note_drawn(found[:size])
         return found[:size]
@@ -67,34 +69,35 @@ class Entropy:
         files: Any = builtins
 
         original, original_seed = os.urandom, random.Random.seed
-        real, original_open = self.callers.real, builtins.open
+        note, original_open = self.callers.note, builtins.open
+        wanted = self.callers.wanted
 
         def drawn(call: str) -> Any:
             def urandom(size: int, flags: int = 0, /) -> bytes:
-                fixed = self.bytes(size)
-                return original(size) if real("entropy", call, sys._getframe(1)) else fixed
+                place = note("entropy", call, sys._getframe(1))
+                return original(size) if place in wanted else self.bytes(size, place)
 
             return urandom
 
         def seed(generator: Any, a: Any = None, *arguments: Any, **options: Any) -> None:
             unseeded = a is None and not isinstance(generator, random.SystemRandom)
             if unseeded:
-                fixed = int.from_bytes(self.bytes(32), "big")
-                a = None if real("entropy", "random.seed", sys._getframe(1)) else fixed
+                place = note("entropy", "random.seed", sys._getframe(1))
+                a = None if place in wanted else int.from_bytes(self.bytes(32, place), "big")
             original_seed(generator, a, *arguments, **options)
 
         def opened(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             known = isinstance(file, (str, os.PathLike)) and os.fspath(file) in _DEVICES
             if not known:
                 return original_open(file, mode, *arguments, **options)
-            as_it_is = real("entropy", f"reading {file}", sys._getframe(1))
+            place = note("entropy", f"reading {file}", sys._getframe(1))
             if "random/" in str(os.fspath(file)):
-                text = self.bytes(16).hex()
-                if as_it_is:
+                if place in wanted:
                     return original_open(file, mode, *arguments, **options)
+                text = self.bytes(16, place).hex()
                 data = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) + "\n"
                 return io.BytesIO(data.encode()) if "b" in mode else io.StringIO(data)
-            return _Device(self, original if as_it_is else None)
+            return _Device(partial(self.bytes, place=place) if place not in wanted else original)
 
         system.urandom = generators._urandom = drawn("os.urandom")
         system.getrandom = drawn("os.getrandom")
@@ -105,15 +108,14 @@ class Entropy:
 
 
 class _Device:
-    """``/dev/urandom``, opened; with ``real``, which takes a number of bytes, it gives the system's."""
+    """``/dev/urandom``, opened; ``draw`` takes a number of bytes."""
 
-    def __init__(self, entropy: Entropy, real: Callable[[int], bytes] | None) -> None:
-        self._entropy, self._real = entropy, real
+    def __init__(self, draw: Callable[[int], bytes]) -> None:
+        self._draw = draw
 
     def read(self, size: int = 0) -> bytes:
         """Return the next bytes."""
-        fixed = self._entropy.bytes(size)
-        return fixed if self._real is None else self._real(size)
+        return self._draw(size)
 
     def close(self) -> None:
         """Nothing is open."""

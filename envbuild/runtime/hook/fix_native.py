@@ -179,27 +179,28 @@ class Native:
             self._put(address, seconds)
         return seconds
 
-    def _bytes(self, size: int, call: str, caller: int) -> bytes:
-        fixed: bytes = self.entropy.bytes(size)
-        return bytes(self.entropy.system(size)) if self._asked("entropy", call, caller) else fixed
+    def _bytes(self, size: int, call: str) -> bytes:
+        place = self.callers.note("entropy", call, sys._getframe(1))
+        found = self.entropy.system(size) if place in self.callers.wanted else self.entropy.bytes(size, place)
+        return bytes(found)
 
     def _random(self, address: int, size: int, _: int, caller: int) -> int:
-        self.ctypes.memmove(address, self._bytes(size, "getrandom of the C library", caller), size)
+        self.ctypes.memmove(address, self._bytes(size, "getrandom of the C library"), size)
         return size
 
     def _some(self, address: int, size: int, _: int, caller: int) -> int:
-        self.ctypes.memmove(address, self._bytes(size, "getentropy of the C library", caller), size)
+        self.ctypes.memmove(address, self._bytes(size, "getentropy of the C library"), size)
         return 0
 
     def _word(self, _: int, __: int, ___: int, caller: int) -> int:
-        return int.from_bytes(self._bytes(4, "arc4random of the C library", caller), "little")
+        return int.from_bytes(self._bytes(4, "arc4random of the C library"), "little")
 
     def _below(self, bound: int, _: int, __: int, caller: int) -> int:
         bound &= _RETURN
-        return int.from_bytes(self._bytes(8, "arc4random_uniform of the C library", caller), "little") % max(bound, 1)
+        return int.from_bytes(self._bytes(8, "arc4random_uniform of the C library"), "little") % max(bound, 1)
 
     def _device(self, _: int, __: int, ___: int, caller: int) -> int:
-        return int.from_bytes(self._bytes(4, "random_device of C++", caller), "little")
+        return int.from_bytes(self._bytes(4, "random_device of C++"), "little")
 
 
 def _library(ctypes: Any, name: str) -> Any:

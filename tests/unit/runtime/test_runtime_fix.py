@@ -59,6 +59,43 @@ def test_another_stream_of_entropy_is_noted() -> None:
 
 
 @pytest.mark.subprocess
+def test_each_line_has_a_stream_of_entropy_of_its_own() -> None:
+    """How often one draws may depend on what it gets; the others would seem to depend on that line."""
+    program = (
+        "process = types.SimpleNamespace(task='', seed=lambda name: 7)\n"
+        "fix_entropy.Entropy(process, callers).install()\n"
+        "found = [os.urandom(4).hex() for _ in range({count})]\n"
+        "print(json.dumps([found[:2], os.urandom(4).hex(), open('/dev/urandom', 'rb').read(4).hex()]))\n"
+    )
+    few, many = (_found("fix_entropy", program.format(count=count)) for count in (2, 9))
+    assert few == many
+    assert len({*few[0], *few[1:]}) == 4
+
+
+@pytest.mark.subprocess
+def test_what_is_seeded_after_its_import_is_no_cause() -> None:
+    """What ``numpy.random`` draws when it is imported; it counts afterwards, and so does what only has such a name."""
+    program = (
+        "process = types.SimpleNamespace(task='', seed=lambda name: 7)\n"
+        "fix_entropy.Entropy(process, callers).install()\n"
+        "module = types.ModuleType('numpy.random')\n"
+        "module.__spec__ = types.SimpleNamespace(_initializing={initializing}, parent='numpy')\n"
+        "if {there}: sys.modules['numpy.random'] = module\n"
+        "draw = compile('import os; drawn = os.urandom(4).hex()', 'a.py', 'exec')\n"
+        "exec(draw, module.__dict__)\n"
+        "print(json.dumps([module.drawn, [each['module'] for each in callers.as_list()]]))\n"
+    )
+    importing, done, named = (
+        _found("fix_entropy", program.format(initializing=initializing, there=there))
+        for initializing, there in ((True, True), (False, True), (True, False))
+    )
+    assert importing[1] == []
+    assert done[1] == named[1] == ["numpy.random"]
+    assert importing[0] != done[0], "it has the stream of no line"
+    assert importing == _found("fix_entropy", program.format(initializing=True, there=True))
+
+
+@pytest.mark.subprocess
 def test_measures_of_memory_are_the_number_that_is_given() -> None:
     """Below /proc and as ``getrusage`` has it; process numbers stay as they are."""
     status, usage, same, load, names = _found(
