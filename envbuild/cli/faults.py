@@ -43,6 +43,9 @@ def refused(error: OSError) -> int:
     if error.errno == errno.ENOENT and not _directory_exists():
         print_error("the current folder does not exist any more", "cd into one that does")
         return UsageError.exit_code
+    if error.errno == errno.ENOENT and name and _store_of(str(name)):
+        print_error(f"the store lost {name} during the command", "rerun; what is missing there is made again")
+        return BuildError.exit_code
     if error.errno == errno.EROFS and (store := _store_of(str(name))):
         print_error(f"the store {store} cannot be written: {error.strerror}", way_out(error.errno))
         return UsageError.exit_code

@@ -496,6 +496,19 @@ def test_a_filter_that_forbids_what_is_needed(call: str, said: str, made: Projec
         project.must("lock", prefix=prefix)
 
 
+def test_an_image_whose_files_somebody_removed(made: Project, tmp_path: Path) -> None:
+    """Nothing is made anew where a note says that all is there: the sentence names the command that looks."""
+    project = made.copy(tmp_path, own_store=True)
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    for folder in (project.store / "derived/trees").glob("*/tree/usr/bin"):
+        shutil.rmtree(folder)
+    done = project("run", "-q", "-c", "print(1)", ENVBUILD_ENGINE="local")
+    assert (done.code, "No such file or directory" in done.err) == (15, True)
+    assert done.err.endswith("envbuild store verify\n")
+    project("store", "verify")
+    assert project.must("run", "-q", "-c", "print(1)", ENVBUILD_ENGINE="local").out == "1\n"
+
+
 @needs_root
 @pytest.mark.parametrize("program", ["bindfs", "mergerfs -o allow_other,use_ino"])
 def test_a_store_on_fuse(program: str, made: Project, tmp_path: Path) -> None:

@@ -230,6 +230,9 @@ def _is_open(number: int) -> bool:
     return True
 
 
+_WHOLE = "if the image should have it, look whether somebody removed files in the store: envbuild store verify"
+
+
 def _refused(what: str, reason: int) -> EngineError:
     """Describe what the kernel refused."""
     message = f"the local engine cannot {what}: {os.strerror(reason)}"
@@ -237,7 +240,7 @@ def _refused(what: str, reason: int) -> EngineError:
         return EngineError(*limit)
     if what.startswith("start "):
         message = f"cannot {what}: {os.strerror(reason)}"
-        return EngineError(message)
+        return EngineError(message, _WHOLE if reason == errno.ENOENT else "")
     if what.endswith("through the emulator"):
         needs = "emulation needs Linux 6.7 or newer and a user namespace"
         return EngineError(message, f"{needs}; without them run on a machine of the lock's platform")

@@ -95,6 +95,12 @@ def test_every_error_becomes_its_exit_code(
             f"envbuild: cannot read or write a.py: File exists{ARROW}{CHECK}\n",
         ),
         (KeyboardInterrupt(), 130, "envbuild: interrupted; nothing half-written was kept\n"),
+        (
+            OSError(errno.ENOENT, "No such file or directory", "/store/sha256/ab"),
+            14,
+            f"envbuild: the store lost /store/sha256/ab during the command{ARROW}rerun; what is missing there is made "
+            "again\n",
+        ),
     ],
 )
 def test_what_the_system_refuses_is_no_bug(
