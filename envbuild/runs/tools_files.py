@@ -19,7 +19,7 @@ MOST_OF_LOCK = 64
 """Bytes of a lock that are looked at."""
 _ENGINES = (
     r"/(?:proc|sys|dev(?!/shm/))(?:/.*)?|/(?:var/)?run(?:/(?:envbuild|lock|secrets|user|systemd|mount|netns|nvidia[^/]*"
-    r"|cdi|host|\.containerenv)(?:/.*)?)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
+    r"|cdi|host|dbus|udev|utmp|opengl-driver|motd[^/]*|\.containerenv)(?:/.*)?)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
     r"|/(?:usr/)?s?bin/(?:docker-init|catatonit|podman-init)"
 )
 _DRIVERS = (
@@ -44,6 +44,8 @@ _TOOLS = (
 of ONNX Runtime's telemetry, and locks of Dask's workers."""
 _MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
 """The same for shared memory: segments that were not given back."""
+_OF_RESULTS = r"(?:npy|npz|pt|pth|ckpt|h5|hdf5|keras|safetensors|onnx|parquet|csv|tsv|jsonl|ipynb)"
+"""Ends of names of what programs save: no tool has such files in its temporary folders."""
 _COMPILED = r"__pycache__/[^/]+\.(?:pyc(?:\.\d+)?|pyo)|[^/]+-\d+\.py3\d+t?\.nbi|[^/]+-\d+\.py3\d+t?\.\d+\.nbc"
 _CACHES = rf"fontlist-v[\d.]+\.json|{_COMPILED}"
 """Caches of libraries by their names, wherever their folder was moved to; Python's bytecode, and Numba's machine code
@@ -77,7 +79,7 @@ _OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbu
 def _noise() -> re.Pattern[str]:
     """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
     return re.compile(
-        rf"(?:{_engines_and_tools()})|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
+        rf"(?:{_engines()})|{_of_tools()}|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
         rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
     )
 
@@ -85,14 +87,15 @@ def _noise() -> re.Pattern[str]:
 @cache
 def _silent() -> re.Pattern[str]:
     """Return the pattern of that part of it which is no program's own without doubt."""
-    return re.compile(_engines_and_tools())
+    return re.compile(rf"(?:{_engines()})|(?!.*\.{_OF_RESULTS}\Z)(?:{_of_tools()})")
 
 
-def _engines_and_tools() -> str:
-    return (
-        rf"(?:{_ENGINES}|{_DRIVERS}|{_HOUSEKEEPING}|.*/(?:{_CACHES}))\Z"
-        rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})|/dev/shm/(?:{'|'.join(_MEMORY)})"
-    )
+def _engines() -> str:
+    return rf"(?:{_ENGINES}|{_DRIVERS}|{_HOUSEKEEPING}|.*/(?:{_CACHES}))\Z"
+
+
+def _of_tools() -> str:
+    return rf"/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})|/dev/shm/(?:{'|'.join(_MEMORY)})"
 
 
 def is_noise(path: str) -> bool:

@@ -183,6 +183,11 @@ def test_results_of_prefect_under_drawn_names_are_said_not_to_be_looked_at(tmp_p
         (["/opt/.local/share/mine"], ["/opt/.local/share/mine was taken"]),
         (["/opt/a/__pycache__/a.cpython-311.pyc", "/tmp/n/f.run-12.py311.nbi", "/tmp/n/f.run-12.py311.1.nbc"], []),
         (["/opt/a/__pycache__/weights.bin", "/tmp/w.pyc"], ["/opt/a/__pycache__/weights.bin was", "/tmp/w.pyc was"]),
+        (["/tmp/torchinductor_me/ab/c.py", "/dev/shm/torch_1_2", "/tmp/joblib_memmapping_folder_1/a.pkl"], []),
+        (
+            ["/tmp/torchinductor_me/w.npy", "/dev/shm/torch_1_2.csv"],
+            ["/dev/shm/torch_1_2.csv was", "/tmp/torchinductor_me/w.npy was"],
+        ),
         (["/root/.bash_history", "/tmp/a.lock"], ["/root/.bash_history was taken for", "/tmp/a.lock was taken for"]),
         (
             [
