@@ -50,7 +50,7 @@ def run_program(
 
     console.note(summary(record))
     lacks = missing_module(record, Path()) or missing_file(record, options.command, Path())
-    lacks = lacks or missing_command(record, options.command)
+    lacks = lacks or missing_command(record, options.command, Path())
     for sentence in (*record.outside_left_out, unread_processes(record), lacks):
         if sentence:
             console.note(sentence)

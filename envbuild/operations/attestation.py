@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,22 +155,24 @@ def check_attestation(
     data = attestation.read(path)  # once: what was signed is what is judged
     statement = attestation.loads(data, path)
     signer = check_signature(path, signers, data)
-    again = f"envbuild verify {' '.join(statement.predicate.command[1:]) or 'train.py'}"
+    program = shlex.join(_arguments(statement.predicate.command)) or "train.py"
     stale = _stale(opened, statement, arguments)
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
-        raise LockError(f"{path.name} is stale\n{lines}", f"verify again: {again}")
+        raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
     records, contradicted = compare_with_records(opened.folder, opened.lock.name, statement)
     if contradicted:
         lines = "\n".join(f"  {line}" for line in contradicted)
-        raise LockError(f"{path.name}, or a record of its runs, was edited\n{lines}", f"verify again: {again}")
+        raise LockError(
+            f"{path.name}, or a record of its runs, was edited\n{lines}", f"verify again: envbuild verify {program}"
+        )
     from envbuild.runs.repeat import STRICT
 
     unvaried = [name for name in STRICT if name not in statement.predicate.varied] if strict else []
     if unvaried:
         raise LockError(
             f"{path.name} proves less than was asked for\n  not varied between its runs: {', '.join(unvaried)}",
-            f"verify again: envbuild verify --strict {' '.join(statement.predicate.command[1:])}",
+            f"verify again: envbuild verify --strict {program}",
         )
     return AttestationCheck(
         path=path,

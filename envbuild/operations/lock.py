@@ -29,6 +29,7 @@ from envbuild.operations.lock_options import LockOptions
 from envbuild.operations.lock_resolve import resolve
 from envbuild.operations.lock_siblings import Siblings, is_there, label, package_names
 from envbuild.spec.model import Spec, load_spec
+from envbuild.spec.requirement_files import requirement_lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +45,7 @@ class LockResult:
         changes: what differs from ``old``; empty without one.
         input_changes: how declared data differs from ``old``, one line each.
         notes: sentences that a person should read.
+        included: requirements that the spec takes from files.
     """
 
     spec: Spec
@@ -54,6 +56,7 @@ class LockResult:
     changes: tuple[changes.Change, ...]
     input_changes: tuple[str, ...]
     notes: tuple[str, ...]
+    included: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,6 +156,7 @@ def lock(path: Path, options: LockOptions, events: Events) -> tuple[LockResult, 
             changes=changes.changes(old, made) if old else (),
             input_changes=inputs.input_changes(path.parent, old.inputs, made.inputs) if old else (),
             notes=(*notes, *(earlier if spec == chosen[-1] else ())),
+            included=requirement_lines(path.parent, spec.requirement_files, path.name),
         )
         for spec, made, notes in found
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.text import script_in
 from envbuild.lockfile.discovery import project_of
 from envbuild.record import history, jobs, model
 from envbuild.record.jobs import JobRecord
@@ -42,12 +43,19 @@ def record_schema() -> dict[str, Any]:
     return model.record_schema()
 
 
-def find_job(name: str, folder: Path) -> JobRecord:
-    """Return the run of a project whose identity begins with ``name``; case does not matter.
+def find_job(name: str | None, folder: Path) -> JobRecord:
+    """Return the run of a project whose identity begins with ``name``, the newest without one; case does not matter.
 
     One rank's identity names its whole job, ``NAME:1`` rank 1 of it.
 
     Raises:
         RecordError: none or several begin so, the record is damaged, or the job has no record of that rank.
+        RecordError: the project has no runs.
     """
-    return history.find_job(project_of(folder), name)
+    project = project_of(folder)
+    if name is not None:
+        return history.find_job(project, name)
+    newest = jobs.group(history.list_runs(project))[:1]
+    if not newest:
+        raise RecordError(f"nothing to show: {project} has no runs", f"start one: envbuild run {script_in(project)}")
+    return newest[0]

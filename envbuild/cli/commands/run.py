@@ -182,7 +182,10 @@ def _print_record_schema(wanted: bool) -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it; ID:1 for rank 1 of a job.")],
+    run: Annotated[
+        str | None,
+        typer.Argument(help="A run's id, or the beginning of it; ID:1 for rank 1 of a job; the newest by default."),
+    ] = None,
     folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
     schema: Annotated[
         bool,

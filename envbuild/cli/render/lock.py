@@ -15,7 +15,6 @@ from envbuild.lockfile.model import IN_EVERY_IMAGE, Input, Lock, Os, lock_digest
 from envbuild.operations.fetch import FetchedLock
 from envbuild.operations.init import StarterSpec
 from envbuild.operations.lock import InputsUpdate, LockCheck, LockResult
-from envbuild.spec.model import Spec
 
 _ABSENT = "—"
 """Represents what one of two locks lacks, in Markdown."""
@@ -59,9 +58,7 @@ def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
     if lock.packages:
         size = human_bytes(sum(package.wheel.size for package in lock.packages))
         wheels = plural(len(lock.packages), "wheel")
-        yield Line(
-            "python", (f"{lock.python.version:<18}", f"{wheels:<12}", f"{size:<8}", _headline(result.spec, lock))
-        )
+        yield Line("python", (f"{lock.python.version:<18}", f"{wheels:<12}", f"{size:<8}", _headline(result)))
     for name, reason in lock.added.items():
         if not reason.startswith(IN_EVERY_IMAGE):
             yield Line("added", (f"{name:<18}", reason))
@@ -208,14 +205,18 @@ def _input(entry: Input) -> Line:
     return Line("input", (f"{entry.path:<18}", plural(entry.files, "file"), human_bytes(entry.bytes)))
 
 
-def _headline(spec: Spec, lock: Lock) -> str:
-    """Name the frameworks and what the spec asks for, with versions, as much as fits a line."""
+def _headline(result: LockResult) -> str:
+    """Name what the spec asks for, the frameworks and what files ask for, with versions, as much as fits a line."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    asked = [canonicalize_name(Requirement(line).name) for line in spec.requirements]
+    lock = result.lock
+    asked, included = (
+        [canonicalize_name(Requirement(line).name) for line in lines]
+        for lines in (result.spec.requirements, result.included)
+    )
     versions = {package.name: package.version for package in lock.packages}
-    names = [name for name in dict.fromkeys([*asked, *lock.frameworks]) if name in versions][:4]
+    names = [name for name in dict.fromkeys([*asked, *lock.frameworks, *included]) if name in versions][:4]
     more = " …" if len(versions) > len(names) else ""
     return ", ".join(f"{name} {versions[name]}" for name in names) + more
 

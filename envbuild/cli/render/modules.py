@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+_PROJECT = 1 << 20
+"""Bytes of a ``pyproject.toml`` that is read for a hint."""
 _DEEPEST, _MOST = 3, 2_000
 """Levels of folders, and folders in all, in which a module is looked for: it is a hint, and has to come at once."""
 
@@ -22,6 +24,26 @@ def started_there(command: Sequence[str]) -> str:
     script = Path(command[0])
     words = shlex.join([script.name, *command[1:]])
     return f"it is next to the script: cd {shlex.quote(str(script.parent))}; envbuild run {words}"
+
+
+def own_command(project: Path, name: str) -> str:
+    """Return how the image gets a command that the project itself defines; empty if it defines none of that name."""
+    from envbuild.core.fs import read_regular
+    from envbuild.core.toml import parse_toml
+
+    try:
+        read = parse_toml(read_regular(project / "pyproject.toml", _PROJECT).decode())
+        own = read.get("project", {})
+        found = isinstance(own, dict) and name in {**own.get("scripts", {}), **own.get("gui-scripts", {})}
+        distribution = str(own["name"]) if found else ""
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return ""
+    if not distribution.isprintable() or not found:
+        return ""
+    return (
+        f"{name} is a command of this project, which is not in the image: add it to the spec "
+        f"(requirements: [-e .], sources: [{distribution}]), then: envbuild lock"
+    )
 
 
 def folder_of_module(project: Path, module: str) -> str | None:

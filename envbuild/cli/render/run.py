@@ -117,13 +117,17 @@ def lacking(program: str) -> str:
     return f"no {what} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
 
 
-def missing_command(record: Record, command: Sequence[str]) -> str:
+def missing_command(record: Record, command: Sequence[str], project: Path) -> str:
     """Return what to do about a command that was not found; empty if there was one, or nothing is known of it."""
+    if record.exit_code == 1 and command[:1] == ("-m",) and len(command) > 1:
+        return _unfound_module(record, command[1], project)
     if record.exit_code != _NOT_FOUND or record.processes or not command:
         return ""
     name = command[0]
     if not name.endswith(".ipynb"):
-        return lacking(name)
+        from envbuild.cli.render.modules import own_command
+
+        return lacking(name) or own_command(project, name)
     import shlex
 
     words = shlex.join(("--execute", name, "--output", "executed.ipynb"))
@@ -131,6 +135,17 @@ def missing_command(record: Record, command: Sequence[str]) -> str:
         f"a notebook is started by a program: envbuild run -m nbconvert --to notebook {words}  "
         "(in the spec, requirements: [nbconvert, ipykernel])"
     )
+
+
+def _unfound_module(record: Record, name: str, project: Path) -> str:
+    """Return what to do about a package to be run by ``-m`` that is in another folder of the project: ``src``."""
+    top = name.partition(".")[0]
+    if record.modules or (project / top).is_dir() or (project / f"{top}.py").is_file():
+        return ""
+    from envbuild.cli.render.modules import folder_of_module, in_project
+
+    folder = folder_of_module(project, top)
+    return f"no module named {name} where Python looks: {in_project(top, folder)}" if folder is not None else ""
 
 
 _PARTS = {

@@ -127,7 +127,7 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
         ended, lines = f"was ended after {record.timed_out:g} s, its time limit (--timeout)", _STACKS
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in words.rstrip("\n").splitlines()[-lines:])
-    lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments)
+    lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments, Path())
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
         lacks or f"{_advice(words, record, Path())}fix it first: envbuild run {shlex.join(arguments)}",

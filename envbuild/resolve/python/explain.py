@@ -22,6 +22,8 @@ _TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|
 _UNWRITABLE = re.compile(r"Failed to initialize cache|\(os error (?:1|13|28|30|38|95|122)\)")
 """EPERM, EACCES, ENOSPC, EROFS, ENOSYS, EOPNOTSUPP, EDQUOT, as uv, which is Rust, reports them."""
 _AUTH = re.compile(r"\b(401|403)\b")
+_LOCAL = re.compile(r"no version of ([A-Za-z0-9._-]+)==([0-9][0-9.]*)\+([A-Za-z0-9.]+)")
+"""A version with a local label, which no public index may have (PEP 440)."""
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""
 _WIDTH = 110
@@ -75,6 +77,12 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
             lacking,
         )
     hint = "loosen one of the requirements, or choose another python in the spec, then lock again"
+    if local := _LOCAL.search(sentence):
+        name, version, label = local.groups()
+        hint = (
+            f"builds with +{label} are on an index of their own: configure it for uv or pip (UV_INDEX=ADDRESS), or "
+            f"write {name}=={version}; for GPUs with cuda: auto in the spec"
+        )
     if any("dependency confusion" in text for text in hints):
         hint = "if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock"
     return ResolveError(f"the Python requirements cannot be met:{laid_out(sentence.splitlines())}", hint)

@@ -265,7 +265,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         (["lokc"], "Error: No such command 'lokc'."),
         (["lock", "--chekc"], "Error: No such option: --chekc"),
         (["lock", "--resolver", "conda"], "Error: Invalid value for '--resolver': 'conda' is not one of"),
-        (["show"], "Error: Missing argument 'RUN'."),
+        (["inspect"], "Error: Missing argument 'REFERENCE'."),
         (
             ["run", "--cpu", "2", "t.py"],
             "envbuild: run has no option --cpu — perhaps you meant --cpus\n  → see them all: envbuild run --help\n",

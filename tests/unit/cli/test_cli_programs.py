@@ -299,11 +299,56 @@ def test_progress_alone_is_no_result(compared: tuple[str, ...], said: bool) -> N
         ((), 127, False, ""),
     ],
 )
-def test_a_command_that_is_missing(command: tuple[str, ...], code: int, ran: bool, text: str) -> None:
+def test_a_command_that_is_missing(command: tuple[str, ...], code: int, ran: bool, text: str, tmp_path: Path) -> None:
     """A notebook is no program; for a known one there is Debian's package."""
     failed = record(processes=(ProcessRecord(),) if ran else (), exit_code=code)
-    found = missing_command(failed, command)
+    found = missing_command(failed, command, tmp_path)
     assert found == (f"{text}, then: envbuild lock" if text.startswith("no ") else text)
+
+
+_PYPROJECT = '[project]\nname = "my-pkg"\nversion = "1"\n[project.scripts]\nmy-train = "my_pkg.cli:main"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "known"),
+    [
+        (_PYPROJECT, "my-train", True),
+        (_PYPROJECT.replace("scripts", "gui-scripts"), "my-train", True),
+        (_PYPROJECT, "other", False),
+        ("[project]\nname = 1\nscripts = 3\n", "my-train", False),
+        ("project = 3\n", "my-train", False),
+        ("[project.scripts]\nmy-train = 'a:b'\n", "my-train", False),
+        ("[", "my-train", False),
+        (None, "my-train", False),
+    ],
+)
+def test_a_command_of_the_project_itself(text: str | None, command: str, known: bool, tmp_path: Path) -> None:
+    """The image has it once the project is among the requirements; a damaged file gives no hint, and no fault."""
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    found = missing_command(record(processes=(), exit_code=127), (command, "--lr", "1"), tmp_path)
+    assert found == (
+        "my-train is a command of this project, which is not in the image: add it to the spec "
+        "(requirements: [-e .], sources: [my-pkg]), then: envbuild lock"
+        if known
+        else ""
+    )
+
+
+def test_a_module_to_be_run_that_is_below_src(tmp_path: Path) -> None:
+    """Python ends before it runs anything, so no import is noted; a module that it finds is no hint."""
+    (tmp_path / "src" / "my_pkg").mkdir(parents=True)
+    (tmp_path / "src" / "my_pkg" / "cli.py").touch()
+    failed = record(modules=(), exit_code=1)
+    command = ("-m", "my_pkg.cli", "--lr", "1")
+    assert missing_command(failed, command, tmp_path) == (
+        "no module named my_pkg.cli where Python looks: src has my_pkg, give its folder: -e PYTHONPATH=src"
+    )
+    assert missing_command(failed, ("-m", "http.server"), tmp_path) == ""
+    assert missing_command(record(exit_code=1), command, tmp_path) == ""  # it ran modules of the project
+    assert missing_command(record(modules=(), exit_code=2), command, tmp_path) == ""
+    (tmp_path / "my_pkg").mkdir()
+    assert missing_command(failed, command, tmp_path) == ""
 
 
 @pytest.mark.parametrize(("name", "package"), [("xdg-open", "xdg-utils"), ("dot", "graphviz"), ("unheard-of", "")])

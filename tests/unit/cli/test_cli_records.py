@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +84,19 @@ def test_a_record_that_was_edited_is_shown_as_such(capsys: pytest.CaptureFixture
         "edited    the record contradicts itself: its recipe is not that of its lock, image, script, command, "
         "environment and options\n"
     ) in capsys.readouterr().out
+
+
+def test_show_without_a_run_shows_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``diff`` and ``report`` do; without any the next command is named."""
+    assert cli.main(["show"]) == 2
+    assert re.fullmatch(
+        r"envbuild: nothing to show: .* has no runs\n  → start one: envbuild run train\.py\n", capsys.readouterr().err
+    )
+    ids = [f"01JD00000{number}" + "0" * 16 for number in range(2)]
+    for each in ids:
+        saved(id=each)
+    assert cli.main(["show"]) == 0
+    assert capsys.readouterr().out.startswith(f"run       {ids[1]}  ok\n")
 
 
 def test_runs_as_json_are_the_records(capsys: pytest.CaptureFixture[str]) -> None:

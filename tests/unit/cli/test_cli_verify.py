@@ -260,6 +260,22 @@ def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, report
     assert error.value.hint == "verify again: envbuild verify train.py -x"
 
 
+@pytest.mark.parametrize(
+    ("command", "typed"),
+    [
+        (("python", "train.py", "a b"), "train.py 'a b'"),
+        (("python", "-m", "pkg.train"), "-m pkg.train"),
+        (("make", "all"), "make all"),
+    ],
+)
+def test_the_command_that_proves_it_anew(proved: LoadedLock, command: tuple[str, ...], typed: str) -> None:
+    """As it was typed, ready to be pasted."""
+    edited(proved, command=command, runs=3)
+    with pytest.raises(LockError) as error:
+        check_attestation(proved, (), None)
+    assert error.value.hint == f"verify again: envbuild verify {typed}"
+
+
 def test_data_that_was_read_and_not_declared_has_to_be_as_it_was(proved: LoadedLock) -> None:
     """A proof is about the data as well; what the program wrote itself, or read elsewhere, is none."""
     names = ("data.csv", "state.json", "gone.txt")

@@ -214,3 +214,16 @@ def test_a_cache_that_cannot_be_written_is_no_conflict(reason: str) -> None:
     assert isinstance(error, IntegrityError)
     assert f"/c`: {reason}" in error.message
     assert "UV_CACHE_DIR" in (error.hint or "")
+
+
+def test_a_build_with_a_local_label_has_an_index_of_its_own() -> None:
+    """``torch==2.1.0+cu118`` is on PyTorch's index: to loosen it is no advice; without a label it is."""
+    text = (
+        "error: No solution found when resolving dependencies\n  cause: Because there is no version of "
+        "torch==2.1.0+cu118 and you require torch==2.1.0+cu118, we can conclude that your requirements are unsatisfiable.\n"
+    )
+    assert failure(text, TARGET).hint == (
+        "builds with +cu118 are on an index of their own: configure it for uv or pip (UV_INDEX=ADDRESS), or write "
+        "torch==2.1.0; for GPUs with cuda: auto in the spec"
+    )
+    assert failure(text.replace("+cu118", ""), TARGET).hint.startswith("loosen one of the requirements")
