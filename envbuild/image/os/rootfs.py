@@ -118,17 +118,17 @@ def _in_a_tree(
     All packages are whole and every member is checked when dpkg starts.
     """
     with ExitStack() as stack:
-        files = stack.enter_context(uncompressed(sources, work))
+        packages = stack.enter_context(uncompressed(sources, work))
 
         def fill(output: BinaryIO) -> None:
             with progress.phase("os: unpack", len(sources), unit="packages") as advance:
-                fill_seed(os, sources, output, advance, files)
+                fill_seed(os, sources, output, advance, packages)
             stack.enter_context(progress.phase("os: configure"))
             filled()
 
         step = TreeStep(
             fill=fill,
-            files=files,
+            files=packages.files,
             folder=f"/{WORK}/debs",
             command=("/bin/sh", f"/{WORK}/install.sh"),
             environment={},

@@ -14,7 +14,7 @@ import os as system
 import re
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -133,35 +133,62 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
     return layer
 
 
+class Uncompressed:
+    """Packages that are being uncompressed, each to a file of its own (deb(5) allows it), and checked against the lock.
+
+    Attributes:
+        files: their paths by the packages' file names; whole when ``open`` has returned.
+    """
+
+    def __init__(self, sources: Iterable[Source], folder: Path, pool: ThreadPoolExecutor) -> None:
+        sources = tuple(sources)
+        self.files = {source.package.file: folder / source.package.file for source in sources}
+        self._places = {
+            source.package.file: pool.submit(_unpack_package, source, self.files[source.package.file])
+            for source in sorted(sources, key=lambda source: -source.deb.data.size)
+        }
+
+    def open(self, source: Source) -> _Part:
+        """Wait for a package and open its data archive.
+
+        Raises:
+            IntegrityError: its bytes are not what the lock has.
+            BuildError: it cannot be decompressed.
+        """
+        return _Part(*self._places[source.package.file].result())
+
+
 @contextmanager
-def uncompressed(sources: Iterable[Source], folder: Path) -> Iterator[dict[str, Path]]:
-    """Give packages a place where ``fill_seed`` writes them uncompressed (deb(5) allows it).
+def uncompressed(sources: Iterable[Source], folder: Path) -> Iterator[Uncompressed]:
+    """Uncompress packages in threads, the largest first, so that none is left over for one processor at the end.
 
     Args:
         sources: the packages.
-        folder: private to this process, and removed by the caller.
+        folder: receives the files; private to this process, and removed by the caller.
 
     Yields:
-        Their paths by the packages' file names. Within the context, others of this process find them there too.
+        The packages. Within the context, others of this process find them there too.
     """
     sources = tuple(sources)
+    pool = ThreadPoolExecutor(_workers(), thread_name_prefix="unpack")
     try:
-        yield {source.package.file: folder / source.package.file for source in sources}
+        yield Uncompressed(sources, folder, pool)
     finally:
+        pool.shutdown(cancel_futures=True)
         for source in sources:
             with suppress(OSError):
                 _KEPT.pop(_state(source), None)
 
 
-def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance, files: Mapping[str, Path]) -> None:
-    """Write the members of the seed to a stream as packages are read, then script and plan, and the packages to files.
+def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance, packages: Uncompressed) -> None:
+    """Write the members of the seed to a stream as packages are read, all of them to their end, then script and plan.
 
     Args:
         os: for the architecture.
         sources: the opened packages.
         output: takes a tar's members, in any order.
         advance: called with 1 for each package.
-        files: where each package goes, see ``uncompressed``.
+        packages: the same, uncompressed.
 
     Raises:
         BuildError: an unsound package or member.
@@ -170,10 +197,11 @@ def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Adva
     sources = tuple(sources)
     base = bootstrap.essential(map(_ordered, sources))
     tree = Members(output, "the OS seed")
-    for source, data in unpacked(sources, whole=True, files=files):
-        for entry, content in source.deb.members(data):
-            if source.package.name in base:
-                add_member(tree, entry, content)
+    for source in sources:
+        with packages.open(source) as data:
+            for entry, content in source.deb.members(cast(BinaryIO, data)):
+                if source.package.name in base:
+                    add_member(tree, entry, content)
         advance(1)
     add_skeleton(tree, os.architecture)
     for name, made, mode in (("install.sh", install_script(), 0o755), ("plan", install_plan(sources), 0o644)):
@@ -206,9 +234,12 @@ def _ordered(source: Source) -> bootstrap.Package:
     return bootstrap.Package(name=source.package.name, file=source.package.file, fields=source.fields)
 
 
-def unpacked(
-    sources: Iterable[Source], *, whole: bool, files: Mapping[str, Path] | None = None
-) -> Iterator[tuple[Source, BinaryIO]]:
+def _workers() -> int:
+    """Return how many threads unpack packages."""
+    return min(4, (system.cpu_count() or 1) + 1)
+
+
+def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source, BinaryIO]]:
     """Yield each package with its unpacked data archive, in order, a few packages ahead in threads.
 
     Decompression and hashing release Python's lock, so that two CPUs are kept busy; only as many archives as there
@@ -217,18 +248,17 @@ def unpacked(
     Args:
         whole: the archives can be read again from their start, and those over 4 MiB are on disk; else each comes
             through a pipe, or from where it is uncompressed already.
-        files: where the packages are written, uncompressed; without, ``whole`` ones go to temporary files.
 
     Raises:
         IntegrityError: a package's bytes are not what the lock has.
         BuildError: one cannot be decompressed.
     """
-    workers = min(4, (system.cpu_count() or 1) + 1)
+    workers = _workers()
     waiting: deque[_Unpacking] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="unpack") as pool:
         try:
             for source in sources:
-                waiting.append(_Unpacking(source, pool, whole, files))
+                waiting.append(_Unpacking(source, pool, whole))
                 if len(waiting) > workers:
                     yield from waiting.popleft().result()
             while waiting:
@@ -241,13 +271,11 @@ def unpacked(
 class _Unpacking:
     """A package that is unpacked in a thread, into a file (``whole``) or a pipe."""
 
-    def __init__(self, source: Source, pool: ThreadPoolExecutor, whole: bool, files: Mapping[str, Path] | None) -> None:
+    def __init__(self, source: Source, pool: ThreadPoolExecutor, whole: bool) -> None:
         self._source = source
         self._reader: BinaryIO | None = None
         self._file: Future[BinaryIO] | None = None
-        if files is not None:
-            self._file = pool.submit(_unpack_package, source, files[source.package.file])
-        elif whole:
+        if whole:
             self._file = pool.submit(_unpack, source)
         elif (kept := _kept(source)) is not None:
             self._file = Future()
@@ -317,8 +345,12 @@ def _unpack(source: Source) -> BinaryIO:
     return data
 
 
-def _unpack_package(source: Source, path: Path) -> BinaryIO:
-    """Check a package's bytes against the lock and write it uncompressed to a new file; returns its data archive."""
+def _unpack_package(source: Source, path: Path) -> tuple[Path, int, int]:
+    """Check a package's bytes against the lock and write it uncompressed to a new file.
+
+    Returns:
+        The file, and offset and size of the data archive in it.
+    """
     _check(source)
     control = _control(source)
     offset = len(_head(source, control, 0))
@@ -330,8 +362,8 @@ def _unpack_package(source: Source, path: Path) -> BinaryIO:
         output.seek(0)
         output.write(_head(source, control, size))
     path.chmod(0o644)  # whatever the umask is: dpkg is somebody else
-    _KEPT[_state(source)] = path, offset, size
-    return cast(BinaryIO, _Part(path, offset, size))
+    _KEPT[_state(source)] = place = path, offset, size
+    return place
 
 
 def _kept(source: Source) -> BinaryIO | None:

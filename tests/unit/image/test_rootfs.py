@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
@@ -18,6 +21,7 @@ from envbuild.engine.protocol import FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os.deb import open_deb
 from envbuild.image.os.rootfs import build_os_layer, os_key
+from envbuild.image.os.seed import Uncompressed, open_packages
 from envbuild.lockfile.model import Os, OsPackage
 from tests.support.debs import Member, deb_bytes, deb_control
 
@@ -241,6 +245,44 @@ def test_in_a_folder_nothing_travels_but_the_seed(archive: Archive, tmp_path: Pa
         member = tar.getmember("x")
         assert (member.mode, member.uid, member.gid, member.size) == (0o640, 1, 2, 1)
         assert "tmp/y" not in tar.getnames()
+
+
+def test_packages_are_uncompressed_while_the_step_starts(archive: Archive, tmp_path: Path) -> None:
+    """Nothing of it waits for the step's process, which takes as long to start as many packages to be uncompressed."""
+
+    class Waiting(FakeTrees):
+        def run_tree_step(self, step: TreeStep) -> AbstractContextManager[FinishedTree]:
+            end = time.monotonic() + 20
+            while not all(path.exists() for path in step.files.values()):
+                assert time.monotonic() < end, "no package is uncompressed before the step asks for its files"
+                time.sleep(0.001)
+            return super().run_tree_step(step)
+
+    output = tmp_path / "layer.tar"
+    build_os_layer(archive.os, archive.path, FakeEngine(), output, Silent(), trees=Waiting(tmp_path / "root"))
+    assert output.is_file()
+
+
+def test_the_largest_package_is_uncompressed_first(archive: Archive, tmp_path: Path) -> None:
+    """One processor is not left with it at the end while the other has nothing to do."""
+    archive.add("small", [])
+    archive.add("large", [Member(name="./large", data=os.urandom(1 << 16))])
+    archive.add("zero", [])
+    begun: list[Path] = []
+
+    class Noting(ThreadPoolExecutor):
+        def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+            begun.append(arguments[1])
+            return super().submit(call, *arguments, **named)
+
+    sources = open_packages(archive.os, archive.path)
+    with Noting(1) as pool:
+        packages = Uncompressed(sources, tmp_path, pool)
+        for source in sources:
+            with packages.open(source) as data:
+                assert data.read(1 << 20)
+    assert begun[0].name == "large_1.0_all.deb"
+    assert len(begun) == len(sources)
 
 
 @pytest.mark.parametrize("essential", ["yes", "no"])
