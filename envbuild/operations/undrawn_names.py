@@ -23,6 +23,7 @@ from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
+from envbuild.verification.mask_rules import moment_of_uuid
 from envbuild.verification.tokens import of_uuid, unknown_digits
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ _UUID = re.compile(
     rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
-_GREGORIAN = 0x01B21DD213814000
-"""Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 
 
 def undrawn_names(session: Session, engine: RunEngine | None, events: Events) -> tuple[str, ...]:
@@ -168,16 +167,6 @@ def may_be_made(able: Measuring, *, several: bool, again: bool) -> bool:
     if has_no_other_uuids(able) or able.makes_hex:
         return True
     return again and not several and (able.uuids == "drawn" or able.makes_hex is None)
-
-
-def moment_of_uuid(name: str) -> float | None:
-    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
-    first, second, third, *_ = name.split("-")
-    version, rest = third[0], third[1:]
-    if version == "7":
-        return int(first + second, 16) / 1000
-    digits = {"1": rest + second + first, "6": first + second + rest}.get(version)
-    return None if digits is None else (int(digits, 16) - _GREGORIAN) / 1e7
 
 
 def _where(names: Mapping[str, Sequence[str]], wanted: Callable[[str], bool]) -> dict[str, list[str]]:

@@ -375,7 +375,7 @@ class Masks:
         if rule.mark == "name":
             names.append(name)
         part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
-        if part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
+        if rule.guessed or part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
 
