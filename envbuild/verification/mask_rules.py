@@ -175,6 +175,8 @@ is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b)?"
 _OF_PROFILE = r"(?:_\d{3}(?=\.json(?!\w)))?"
 """Milliseconds in the names of ONNX Runtime's profiles."""
+_OF_SEARCH = r"\{('|&#x27;)me\.\.\.me\2: array\(\["
+"""The beginning of ``cv_results_``, as ``reprlib`` shortens it; its quotes are group 2 behind the group ``keep``."""
 TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -475,12 +477,29 @@ TABLE = (
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){NUMBER}(?![\w.])"),
     _rule("times", "time", "~s", rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){NUMBER} s(?=$|[\s,;.)\]])"),
-    # Meters with their means, as PyTorch's ImageNet example prints them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``.
+    # Meters with means, as PyTorch's example for ImageNet has them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``
     _rule(
         "times",
         "time",
         "⟨time⟩~(",
         rf"(?P<keep>(?<![a-z])time:?\s+⟨time⟩ \()\s*{NUMBER}(?:\s?(?:s|sec|ms))?(?=\))",
+        guessed=True,
+    ),
+    # spaCy's, in the table of scores: words in a second.
+    _rule("rates", "rate", "speed", r"(?P<keep>^(?-i:SPEED) {2,})\d+(?=\s*$)", guessed=True),
+    # A search's results as scikit-learn's pages of estimators shorten them: ``mean_fit_time``, ``mean_score_time``.
+    _rule(
+        "times",
+        "time",
+        "{'me...me':~array([ {&#x27;me...me&#x27;:~array([",
+        rf"(?P<keep>{_OF_SEARCH})[^\]]*(?=\]\), \2me\.\.\.me\2: array\(\[[^\]]*\]\), \2me\.\.\.re\2: )",
+        guessed=True,
+    ),
+    _rule(
+        "times",
+        "time",
+        "⟨time⟩])",
+        rf"(?P<keep>{_OF_SEARCH}⟨time⟩\]\), \2me\.\.\.me\2: array\(\[)[^\]]*(?=\]\), \2me\.\.\.re\2: )",
         guessed=True,
     ),
     # timm's, with rates: ``Time: 0.3s, 325.6/s  (0.4s, 300.1/s)  LR: 1.0e-05  Data: 0.1 (0.2)``.
