@@ -23,6 +23,7 @@ from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
+from envbuild.verification.mask_rules import moment_of_uuid
 from envbuild.verification.tokens import of_uuid, unknown_digits
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ _UUID = re.compile(
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
 _ADDRESS = re.compile(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
-_GREGORIAN = 0x01B21DD213814000
-"""Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 
 
 def undrawn_names(session: Session, engine: RunEngine | None, events: Events) -> tuple[str, ...]:
@@ -169,16 +168,6 @@ def may_be_made(able: Measuring, *, several: bool, again: bool) -> bool:
     if has_no_other_uuids(able) or able.makes_hex:
         return True
     return again and not several and (able.uuids == "drawn" or able.makes_hex is None)
-
-
-def moment_of_uuid(name: str) -> float | None:
-    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
-    first, second, third, *_ = name.split("-")
-    version, rest = third[0], third[1:]
-    if version == "7":
-        return int(first + second, 16) / 1000
-    digits = {"1": rest + second + first, "6": first + second + rest}.get(version)
-    return None if digits is None else (int(digits, 16) - _GREGORIAN) / 1e7
 
 
 def _where(names: Mapping[str, Sequence[str]], wanted: Callable[[str], bool]) -> dict[str, list[str]]:

@@ -32,7 +32,8 @@ _COUNTED = (
 )
 """Behind a number: it counts something, as in ``took 37 epochs``, and is no time."""
 _OF_RATE = (
-    r"(?:sps|fps|wps|mfu|speed-?up|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"(?:sps|fps|wps|mfu|speed-?up|throughput"
+    r"|(?:samples|steps|tokens|it|frames|images|imgs|examples|batches|iterations|iters|episodes)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
 _OF_TIME = (
@@ -47,6 +48,8 @@ _COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 ZEROS = str.maketrans("123456789", "000000000")
 SHAPE = 1000
 """Characters of a line up to which its shape is known: the line with zeros as its digits."""
+_GREGORIAN = 0x01B21DD213814000
+"""Steps of 100 ns from 1582-10-15, where UUIDs begin to count, to 1970."""
 _SHAPES = 4096
 """How many shapes of lines are known at a time."""
 _known: dict[str, tuple[int, ...]] = {}
@@ -83,6 +86,8 @@ class Rule(msgspec.Struct, frozen=True):
             any line.
         digits: the same with their digits, if these are more exact.
         moment: reads the moment that the text names, which has to be about when the run was.
+        sure: no name in front of it makes it a result's.
+        guessed: a result may have the same form: it is quoted if no experiment shows what it is.
     """
 
     kind: str
@@ -92,6 +97,7 @@ class Rule(msgspec.Struct, frozen=True):
     moment: Moment | None
     digits: tuple[str, ...] = ()
     sure: bool = False
+    guessed: bool = False
 
     @property
     def keeps(self) -> bool:
@@ -124,11 +130,42 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None, *, sure: bool = False) -> Rule:
+def _moment_of_uuid(found: re.Match[str]) -> float | None:
+    """Return the time in a UUID without dashes of version 1, 6 or 7; None for others, and for one with an address.
+
+    Versions 1 and 6 have the machine's address behind the time, or what a program gave for it; in the place of an
+    address, random digits have the bit set that marks addresses of groups (RFC 9562, section 6.10).
+    """
+    digits = found[0]
+    if digits[12] != "7" and not int(digits[21], 16) & 1:
+        return None
+    return moment_of_uuid("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
+
+
+def moment_of_uuid(name: str) -> float | None:
+    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
+    first, second, third, *_ = name.split("-")
+    version, rest = third[0], third[1:]
+    if version == "7":
+        return int(first + second, 16) / 1000
+    digits = {"1": rest + second + first, "6": first + second + rest}.get(version)
+    return None if digits is None else (int(digits, 16) - _GREGORIAN) / 1e7
+
+
+def _rule(
+    kind: str,
+    mark: str,
+    gate: str,
+    pattern: str,
+    moment: Moment | None = None,
+    *,
+    sure: bool = False,
+    guessed: bool = False,
+) -> Rule:
     """Make a rule; ``gate`` has its texts with spaces between; ``~`` is a space in one of them."""
     parts = tuple(part.replace("~", " ") for part in gate.split())
     with_digits = all(_NAMED_DIGIT.search(part) is not None for part in parts)
-    return Rule(kind, mark, pattern, parts, moment, parts if with_digits else (), sure)
+    return Rule(kind, mark, pattern, parts, moment, parts if with_digits else (), sure, guessed)
 
 
 _NAMED_DIGIT = lazy(r"[1-9]")
@@ -138,6 +175,8 @@ is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b)?"
 _OF_PROFILE = r"(?:_\d{3}(?=\.json(?!\w)))?"
 """Milliseconds in the names of ONNX Runtime's profiles."""
+_OF_SEARCH = r"\{('|&#x27;)me\.\.\.me\2: array\(\["
+"""The beginning of ``cv_results_``, as ``reprlib`` shortens it; its quotes are group 2 behind the group ``keep``."""
 TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -173,6 +212,14 @@ TABLE = (
         r"(?P<keep>\b(?:run|session|experiment|trial|job)_(?:id|uuid)['\"]?\s*[:=]\s*['\"]?|\bmlruns/[\w-]+/"
         r"|\brun (?:[a-z]+-[a-z]+-\d{1,4} )?\(?)"
         r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
+    ),
+    # Without dashes, as ``uuid1().hex`` gives it, alone or behind a word: the time in it is about when the run was.
+    _rule(
+        "names",
+        "name",
+        "",
+        r"(?<![0-9a-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
+        _moment_of_uuid,
     ),
     _rule(
         "names",
@@ -430,6 +477,47 @@ TABLE = (
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){NUMBER}(?![\w.])"),
     _rule("times", "time", "~s", rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){NUMBER} s(?=$|[\s,;.)\]])"),
+    # Meters with means, as PyTorch's example for ImageNet has them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``
+    _rule(
+        "times",
+        "time",
+        "⟨time⟩~(",
+        rf"(?P<keep>(?<![a-z])time:?\s+⟨time⟩ \()\s*{NUMBER}(?:\s?(?:s|sec|ms))?(?=\))",
+        guessed=True,
+    ),
+    # spaCy's, in the table of scores: words in a second.
+    _rule("rates", "rate", "speed", r"(?P<keep>^(?-i:SPEED) {2,})\d+(?=\s*$)", guessed=True),
+    # A search's results as scikit-learn's pages of estimators shorten them: ``mean_fit_time``, ``mean_score_time``.
+    _rule(
+        "times",
+        "time",
+        "{'me...me':~array([ {&#x27;me...me&#x27;:~array([",
+        rf"(?P<keep>{_OF_SEARCH})[^\]]*(?=\]\), \2me\.\.\.me\2: array\(\[[^\]]*\]\), \2me\.\.\.re\2: )",
+        guessed=True,
+    ),
+    _rule(
+        "times",
+        "time",
+        "⟨time⟩])",
+        rf"(?P<keep>{_OF_SEARCH}⟨time⟩\]\), \2me\.\.\.me\2: array\(\[)[^\]]*(?=\]\), \2me\.\.\.re\2: )",
+        guessed=True,
+    ),
+    # timm's, with rates: ``Time: 0.3s, 325.6/s  (0.4s, 300.1/s)  LR: 1.0e-05  Data: 0.1 (0.2)``.
+    _rule(
+        "rates",
+        "rate",
+        "/s",
+        rf"(?P<keep>(?<![a-z])time:\s+(?:⟨time⟩ \()?⟨time⟩,\s+){NUMBER}/s(?:\s+\(⟨time⟩,\s+{NUMBER}/s(?=\))|(?=\)))",
+        guessed=True,
+    ),
+    _rule(
+        "times",
+        "time",
+        "data",
+        r"(?P<keep>(?<![a-z])time:?\s+⟨time⟩(?: \(⟨time⟩\)|,\s+⟨rate⟩\)\s+LR: \S+),?\s+data(?:[ _]time)?:?\s+)"
+        r"\d[\d.]* \(\s*\d[\d.]*\)",
+        guessed=True,
+    ),
 )
 """In the order in which they are applied."""
 OF_DAY = frozenset(number for number, rule in enumerate(TABLE) if rule.text == TIME_OF_DAY)

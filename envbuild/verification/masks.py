@@ -227,6 +227,10 @@ class Masks:
         """Return the names of files and folders that are other ones in each run, each with that for all runs."""
         return self._own() if self._own is not None else {}
 
+    def file_with(self, sha256: str) -> str | None:
+        """Return the name of a file of the run by its digest; None if the run left no such file."""
+        return self._files().get(sha256) if self._files is not None else None
+
     def without_names(self, path: str) -> str:
         """Put a mark in the place of what the run drew in the names of a path's folders and files."""
         return path if self._drawn is None else self._drawn.sub("⟨name⟩", path)
@@ -313,7 +317,7 @@ class Masks:
         return Masked(_squeezed(line) if found else line, found, _GUESSED in kinds, tuple(names))
 
     def _named(self, found: re.Match[str]) -> str:
-        name = self._files().get(found[0]) if self._files is not None else None
+        name = self.file_with(found[0])
         return found[0] if name is None else f"⟨digest of {name}⟩"
 
     def _apply(self, line: str, kinds: set[str], names: list[str]) -> str:
@@ -375,7 +379,7 @@ class Masks:
         if rule.mark == "name":
             names.append(name)
         part = rule.kind in ("times", "rates") and _is_part(found, keep or "")
-        if part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
+        if rule.guessed or part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
 

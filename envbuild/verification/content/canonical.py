@@ -373,7 +373,7 @@ class Canonical:
                     self._plain[name] = " ".join(number.text for number in found)
             self._exact[name] = doubtful_in(value, name, self.masks, masked.text)
             if not self._exact[name] and (
-                masked.column or doubtful_in(value, name, self.masks, masked.text, short=True)
+                masked.column or masked.guessed or doubtful_in(value, name, self.masks, masked.text, short=True)
             ):
                 del self._exact[name]
                 self._short.add(name)

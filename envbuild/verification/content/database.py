@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from envbuild.core.fs import temporary_folder
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError
+from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
+from envbuild.verification.content.mlflow import Table, ranks_of_candidates
 from envbuild.verification.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -120,6 +121,7 @@ def _dump(
         if number:
             out.add(f"{path} {pragma}".strip(), str(number))
     version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    ranks = ranks_of_candidates(connection)
     for kind, name, table, text in version:
         if not isinstance(name, str) or not isinstance(table, str):
             raise UnreadableError("a table without a name")
@@ -127,7 +129,7 @@ def _dump(
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {sorted_checks(str(text))}")
         if kind == "table":
-            _rows(out, f"{path} {name}".strip(), connection, name, nested, files, room)
+            _rows(out, f"{path} {name}".strip(), connection, name, nested, files, room, ranks)
 
 
 def sorted_checks(text: str) -> str:
@@ -172,6 +174,7 @@ def _rows(
     nested: Nested,
     files: Files | None,
     room: _Room,
+    ranks: Mapping[str, str],
 ) -> None:
     quoted = table.replace('"', '""')
     columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
@@ -183,7 +186,8 @@ def _rows(
     timed = {str(name) for _, name, _, _, default, _ in columns if _NOW.search(str(default or "")) is not None}
     if not {*names} >= _OF_CACHE:
         files = None
-    for at, *row in room.within(found):
+    of_runs = Table(names, ranks)
+    for at, *row in of_runs.in_order(room.within(found)):
         if at != expected and number != "NULL":
             out.add(f"{path} row", str(at))
         expected = at + 1 if isinstance(at, int) else 1
@@ -191,8 +195,12 @@ def _rows(
             where = f"{path}.{name}"
             if isinstance(value, str) and name == "filename" and files is not None and files(out, where, value):
                 continue
-            if isinstance(value, str) and name in ends and values.is_drawn(value):
+            if isinstance(value, str) and (
+                (name in ends and values.is_drawn(value)) or of_runs.is_parent(row, name, value)
+            ):
                 out.leave_out(where, value, "identity")
+            elif isinstance(value, str) and of_runs.is_drawn(row, name, value):
+                out.leave_out(where, value, "names")
             elif isinstance(value, str) and _is_json(name, value):
                 out.add(where, "JSON")
                 nested(out, where, value.encode())
@@ -200,6 +208,8 @@ def _rows(
                 values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")
+            elif isinstance(value, float) and (metric := of_runs.metric(row, name)):
+                values.number(out, below(where, metric, " "), metric, value, repr(value))
             elif isinstance(value, int | float):
                 values.number(out, where, name, float(value), repr(value), names)
             elif isinstance(value, bytes):

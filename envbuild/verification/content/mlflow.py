@@ -1,20 +1,139 @@
-"""Metrics in MLflow's store of files: ``RUN/metrics/NAME``, a line for each value with its time and its step.
+"""What MLflow keeps of runs: files of metrics, and its database.
 
-The name of the metric is that of the file, so that no reader of texts sees it. (mlflow/store/tracking/file_store.py)
+In its store of files, ``RUN/metrics/NAME`` has a line for each value with its time and its step: the name of the metric
+is that of the file, so that no reader of texts sees it (mlflow/store/tracking/file_store.py). In its database the name
+is in the row of the value.
+
+A search with autologging notes each candidate as a run below that of the search. Threads write them, in any order, and
+draw names such as ``nimble-eel-228`` for them (mlflow/utils/autologging_utils/client.py, ``flush``): they count in the
+order of their parameters and metrics, without these names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 
 _PLACE = re.compile(r"/(?:m-)?[0-9a-f]{32}/metrics/(.+)")
 _LINE = re.compile(r"(\d{13}) (\S{1,40}) (-?\d{1,18})(?: (.{1,500}))?", re.ASCII)
 """Milliseconds since 1970, the value, the step; for a model also the run and the dataset."""
+_METRICS = (
+    ("key", "value", frozenset(("key", "value", "timestamp", "step", "is_nan", "run_uuid"))),
+    ("metric_name", "metric_value", frozenset(("model_id", "metric_name", "metric_step", "metric_value", "run_id"))),
+)
+"""Tables of metrics of runs and of models: the columns of names and of values, and some that they have."""
+_RUN = "run_uuid"
+_TABLES = {
+    "runs": (_RUN,),
+    "tags": ("key", "value", _RUN),
+    "params": ("key", "value", _RUN),
+    "latest_metrics": ("key", "value", _RUN),
+}
+_PARENT = "mlflow.parentRunId"
+_CANDIDATE = frozenset(("mlflow.autologging", _PARENT))
+"""Tags of a run that autologging makes for a candidate of a search."""
+_FIRST, _OF_SEARCH = " ", re.compile(r" \Z")
+"""The end of the rank of a search itself, which comes before its candidates."""
+_NAME, _SLUG = "mlflow.runName", re.compile(r"[a-z]+-[a-z]+-\d{1,3}")
+
+
+class Table:
+    """How a table of a database is read that may be one of MLflow's.
+
+    Args:
+        columns: their names.
+        ranks: as ``ranks_of_candidates`` returns it.
+    """
+
+    def __init__(self, columns: Sequence[str], ranks: Mapping[str, str]) -> None:
+        self._ranks, self._columns = ranks, columns
+        self._run = columns.index(_RUN) if _RUN in columns else -1  # the parent is in tags too
+        self._key = columns.index("key") if "key" in columns else -1
+        known = (each for each in _METRICS if {*columns} >= each[2])
+        name, self._value, _ = next(known, ("", "", frozenset()))
+        self._name = columns.index(name) if name else -1
+
+    def metric(self, row: Sequence[object], column: str) -> str:
+        """Return the name of the metric whose value a column has; empty if it has none."""
+        name = row[self._name] if self._name >= 0 and column == self._value else ""
+        return name if isinstance(name, str) else ""
+
+    def is_parent(self, row: Sequence[object], column: str, value: str) -> bool:
+        """Whether a text is the identity of the run that a run is below."""
+        return column == "value" and self._key >= 0 and row[self._key] == _PARENT and values.is_drawn(value)
+
+    def is_drawn(self, row: Sequence[object], column: str, value: str) -> bool:
+        """Whether a text is the name that was drawn for a candidate."""
+        if _OF_SEARCH.search(self._rank(row) or _FIRST) is not None or _SLUG.fullmatch(value) is None:
+            return False
+        return column == "name" or (column == "value" and self._key >= 0 and row[self._key] == _NAME)
+
+    def in_order(self, rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+        """Return rows, each with its number first; those of candidates are in the order of these, at their places."""
+        if not self._ranks:
+            return rows
+        all_rows = [*rows]
+        places = [at for at, row in enumerate(all_rows) if self._rank(row)]
+        ordered = sorted((all_rows[at] for at in places), key=self._rank)
+        numbers = [all_rows[at][0] for at in places]
+        for at, number, row in zip(places, numbers, ordered, strict=True):
+            all_rows[at] = (number, *row[1:])
+        return all_rows
+
+    def _rank(self, row: Sequence[object]) -> str:
+        """Return the rank of the run that a row is of; empty if it is of none that has one."""
+        row = row[self._run - len(self._columns) :][:1] if self._run >= 0 else row
+        return next((self._ranks[value] for value in row if isinstance(value, str) and value in self._ranks), "")
+
+
+def ranks_of_candidates(connection: sqlite3.Connection) -> Mapping[str, str]:
+    """Return the runs of searches and of their candidates, each with a text by which they are sorted.
+
+    Searches are in their order; of each the candidates are by a digest of their parameters and results.
+
+    Args:
+        connection: to a database, of MLflow or not.
+    """
+    for table, wanted in _TABLES.items():
+        if not {*wanted} <= {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
+            return {}
+    tags: dict[str, dict[str, str]] = {}
+    for key, value, run in connection.execute("SELECT key, value, run_uuid FROM tags"):
+        tags.setdefault(str(run), {})[str(key)] = str(value)
+    found: dict[str, list[str]] = {run: [] for run, each in tags.items() if each.keys() >= _CANDIDATE}
+    if not found:
+        return {}
+    for table in ("params", "latest_metrics"):
+        query = f"SELECT key, value, run_uuid FROM {table}"  # noqa: S608 - one of two names
+        for key, value, run in connection.execute(query):
+            if run in found and (table == "params" or kind_of(str(key)) is None):
+                found[run].append(f"{table} {key!r} {value!r}")
+    searches = {tags[run][_PARENT]: "" for run in found}
+    runs = (str(run) for (run,) in connection.execute("SELECT run_uuid FROM runs"))
+    searches = {run: f"{at:09}" for at, run in enumerate(run for run in runs if run in searches)}
+    ranks = {run: f"{at}{_FIRST}" for run, at in searches.items()}
+    for run, parts in found.items():
+        digest = hashlib.sha256("\n".join(sorted(parts)).encode("utf-8", "surrogatepass")).hexdigest()
+        ranks[run] = f"{searches.get(tags[run][_PARENT], '')} {digest}"
+    return ranks | _inputs(connection, ranks)
+
+
+def _inputs(connection: sqlite3.Connection, ranks: Mapping[str, str]) -> dict[str, str]:
+    """Return the identities of what such runs had and made, each with the run's rank."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(inputs)")}
+    if not columns >= {"input_uuid", "source_id", "destination_id"}:
+        return {}
+    rows = connection.execute("SELECT input_uuid, source_id, destination_id FROM inputs")
+    return {str(name): ranks[of] for name, *ends in rows for of in ends if of in ranks}
 
 
 def metric_of(path: Path) -> str:

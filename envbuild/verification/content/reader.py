@@ -53,6 +53,7 @@ from envbuild.verification.content.onnx import read_model as read_onnx
 from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.snakemake import is_log as is_log_of_snakemake
 from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
+from envbuild.verification.content.stage_locks import is_stage_lock, without_digests
 from envbuild.verification.content.storages import is_storage_file, read_storage_file
 from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
@@ -73,6 +74,7 @@ def read_file(path: Path, masks: Masks) -> Content | None:
     """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened.
 
     A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
+    In a lock of a pipeline digests of files next to it are replaced by their names.
     A manifest of a database of TensorStore means the database, whose other files are its parts; so does the database of
     a cache of diskcache, whose files have the large values.
     """
@@ -95,6 +97,8 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and _kind(database) == "database":
             return _of_log(data, database, masks)
+    if is_stage_lock(path) and _is_text(data):
+        return _of_stage_lock(path, data, masks)
     content = read(data, masks)
     return content if content is not None else _with_own_names(data, masks)
 
@@ -151,6 +155,15 @@ def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
     return msgspec.structs.replace(out.result(), parts=parts)
 
 
+def _of_stage_lock(path: Path, data: bytes, masks: Masks) -> Content | None:
+    out = Canonical(masks=masks)
+    try:
+        _opened(out, "", without_digests(out, path.parent, data), 0)
+    except UnreadableError:
+        return None
+    return out.result()
+
+
 def _of_jobs(data: bytes, masks: Masks) -> Content | None:
     out = Canonical(masks=masks)
     try:
@@ -171,7 +184,7 @@ def _of_metric(name: str, data: bytes, masks: Masks) -> Content | None:
 
 def has_parts(path: Path) -> bool:
     """Whether a file may be compared together with others next to it, by its name and place."""
-    return path.name in (MANIFEST, CACHE) or may_have_files(path)
+    return path.name in (MANIFEST, CACHE) or may_have_files(path) or is_stage_lock(path)
 
 
 def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:

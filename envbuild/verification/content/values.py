@@ -15,6 +15,8 @@ MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
 _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
+_OF_SPACY = frozenset(("token_acc", "token_p", "token_r", "token_f"))
+"""Keys next to which spaCy has the words in a second, under ``speed`` (``Language.evaluate``)."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers, of processes and of what a scheduler runs; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
@@ -85,6 +87,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "rate"
     if kind is None and key == "dur" and {*siblings} >= _OF_SKORCH:
         kind = "time"
+    if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
+        kind = "rate"
     if _is_thread(path, key) and ADDRESSES[0] <= value <= ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:
