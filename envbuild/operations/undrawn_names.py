@@ -23,7 +23,7 @@ from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
-from envbuild.verification.mask_rules import moment_of_uuid
+from envbuild.verification.mask_rules import moment_of_bare_uuid, moment_of_uuid
 from envbuild.verification.tokens import of_uuid, unknown_digits
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ _UUID = re.compile(
     rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
+_BARE_UUID = re.compile(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
+"""Without dashes, of which those with a time of the run are masked."""
 _ADDRESS = re.compile(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
 
@@ -235,8 +237,18 @@ def _numbered(session: Session) -> Iterator[tuple[int, Ran]]:
 
 def _uuids_of(session: Session, record: Record, found: Repeated, known: Collection[str]) -> dict[str, list[str]]:
     """Return the UUIDs that a run has alone, by stream or file, each once; large files are left out."""
+    masks = masks_of(record)
     names = _found_in(session, record, found, _UUID)
-    return _where(names, lambda name: shortened(name) not in known)
+    bare = _where(
+        _found_in(session, record, found, _BARE_UUID), lambda name: is_of_run(moment_of_bare_uuid(name), masks)
+    )
+    both = {place: [*each, *bare.get(place, ())] for place, each in names.items()}
+    return _where(both, lambda name: shortened(name) not in known)
+
+
+def is_of_run(moment: float | None, masks: Masks) -> bool:
+    """Whether a moment is one of a run."""
+    return moment is not None and masks.is_moment(moment)
 
 
 def _found_in(session: Session, record: Record, found: Repeated, pattern: re.Pattern[bytes]) -> dict[str, list[str]]:

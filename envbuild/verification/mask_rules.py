@@ -136,20 +136,22 @@ def _moment_of_uuid(found: re.Match[str]) -> float | None:
     Versions 1 and 6 have the machine's address behind the time, or what a program gave for it; in the place of an
     address, random digits have the bit set that marks addresses of groups (RFC 9562, section 6.10).
     """
-    digits = found[0]
-    if digits[12] != "7" and not int(digits[21], 16) & 1:
-        return None
-    return moment_of_uuid("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
+    return moment_of_bare_uuid(found[0])
+
+
+def moment_of_bare_uuid(digits: str) -> float | None:
+    """Return the same of its digits."""
+    return None if digits[12] != "7" and not int(digits[21], 16) & 1 else moment_of_uuid(digits)
 
 
 def moment_of_uuid(name: str) -> float | None:
     """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
-    first, second, third, *_ = name.split("-")
-    version, rest = third[0], third[1:]
+    digits = name.replace("-", "")
+    first, second, version, rest = digits[:8], digits[8:12], digits[12], digits[13:16]
     if version == "7":
         return int(first + second, 16) / 1000
-    digits = {"1": rest + second + first, "6": first + second + rest}.get(version)
-    return None if digits is None else (int(digits, 16) - _GREGORIAN) / 1e7
+    steps = {"1": rest + second + first, "6": first + second + rest}.get(version)
+    return None if steps is None else (int(steps, 16) - _GREGORIAN) / 1e7
 
 
 def _rule(

@@ -15,7 +15,7 @@ from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
-from envbuild.verification.content.mlflow import Table, ranks_of_candidates
+from envbuild.verification.content.mlflow import Table, numbers_of_runs, ranks_of_candidates
 from envbuild.verification.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -122,6 +122,7 @@ def _dump(
             out.add(f"{path} {pragma}".strip(), str(number))
     version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
     ranks = ranks_of_candidates(connection)
+    runs = numbers_of_runs(connection, ranks)
     for kind, name, table, text in version:
         if not isinstance(name, str) or not isinstance(table, str):
             raise UnreadableError("a table without a name")
@@ -129,7 +130,7 @@ def _dump(
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {sorted_checks(str(text))}")
         if kind == "table":
-            _rows(out, f"{path} {name}".strip(), connection, name, nested, files, room, ranks)
+            _rows(out, f"{path} {name}".strip(), connection, name, nested, files, room, ranks, runs)
 
 
 def sorted_checks(text: str) -> str:
@@ -175,6 +176,7 @@ def _rows(
     files: Files | None,
     room: _Room,
     ranks: Mapping[str, str],
+    runs: Mapping[str, int],
 ) -> None:
     quoted = table.replace('"', '""')
     columns = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
@@ -193,6 +195,8 @@ def _rows(
         expected = at + 1 if isinstance(at, int) else 1
         for name, value in zip(names, row, strict=True):
             where = f"{path}.{name}"
+            if isinstance(value, str) and value in runs:
+                out.add(f"{where} of run", str(runs[value]))
             if isinstance(value, str) and name == "filename" and files is not None and files(out, where, value):
                 continue
             if isinstance(value, str) and (

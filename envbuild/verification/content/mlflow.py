@@ -118,13 +118,28 @@ def ranks_of_candidates(connection: sqlite3.Connection) -> Mapping[str, str]:
             if run in found and (table == "params" or kind_of(str(key)) is None):
                 found[run].append(f"{table} {key!r} {value!r}")
     searches = {tags[run][_PARENT]: "" for run in found}
-    runs = (str(run) for (run,) in connection.execute("SELECT run_uuid FROM runs"))
+    runs = (str(run) for (run,) in connection.execute("SELECT run_uuid FROM runs NOT INDEXED"))
     searches = {run: f"{at:09}" for at, run in enumerate(run for run in runs if run in searches)}
     ranks = {run: f"{at}{_FIRST}" for run, at in searches.items()}
     for run, parts in found.items():
         digest = hashlib.sha256("\n".join(sorted(parts)).encode("utf-8", "surrogatepass")).hexdigest()
         ranks[run] = f"{searches.get(tags[run][_PARENT], '')} {digest}"
     return ranks | _inputs(connection, ranks)
+
+
+def numbers_of_runs(connection: sqlite3.Connection, ranks: Mapping[str, str]) -> Mapping[str, int]:
+    """Return the number of each run by its drawn identity: what is of which run counts.
+
+    Args:
+        connection: to a database, of MLflow or not.
+        ranks: as ``ranks_of_candidates`` returns it; candidates that are equal have one number.
+    """
+    if _RUN not in {row[1] for row in connection.execute("PRAGMA table_info(runs)")}:
+        return {}
+    runs = [str(run) for (run,) in connection.execute(f"SELECT {_RUN} FROM runs NOT INDEXED")]  # noqa: S608 - a fixed name
+    order = sorted((ranks.get(run, ""), 0 if run in ranks else at, run) for at, run in enumerate(runs))
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(each[:2] for each in order), 1)}
+    return {run: numbers[rank, at] for rank, at, run in order if values.is_drawn(run)}
 
 
 def _inputs(connection: sqlite3.Connection, ranks: Mapping[str, str]) -> dict[str, str]:

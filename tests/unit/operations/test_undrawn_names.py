@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from envbuild.operations import undrawn_names
 from envbuild.operations.doubtful import Decided, InDoubt, _same_elsewhere
 from envbuild.operations.left_out import drop_moved, only_moved
 from envbuild.operations.line_orders import drawn_orders, in_other_order, is_order_of_jobs, raced
@@ -26,6 +27,7 @@ from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.mask_rules import moment_of_bare_uuid
 from envbuild.verification.masks import Masks
 from envbuild.verification.measuring import Measuring
 from envbuild.verification.ran import Ran
@@ -60,6 +62,22 @@ def test_an_experiment_of_mlflow_has_a_drawn_number(number: int, name: str, *, q
     found = phrases({"123456789012345678": "mlruns/⟨name⟩/meta.yaml"}, names, (f"{number:032x}",))
     assert bool(found) is quoted
     assert not phrases({figures: "d/⟨name⟩/⟨name⟩.snapshot"}, {figures: "d/⟨name⟩/⟨name⟩.snapshot"}, ())
+
+
+@pytest.mark.parametrize(
+    ("digits", "moment"),
+    [
+        ("01a21f9f703270008c39707c905303a9", 1_795_826_872.0),
+        ("0" * 12 + "4" + "0" * 3 + "8" + "0" * 15, None),
+        ("9f86d081884c1d65aa2feaa0c55ad015", None),
+    ],
+)
+def test_uuids_without_dashes_that_are_masked_are_looked_at(digits: str, moment: float | None) -> None:
+    """Those with the time in them, as the mask has them: an address, or none of these versions, is no such name."""
+    assert undrawn_names._BARE_UUID.findall(f"prediction {digits}\n".encode()) in ([digits.encode()], [])
+    found = moment_of_bare_uuid(digits)
+    assert (found if found is None else round(found, -2)) == (moment if moment is None else round(moment, -2))
+    assert undrawn_names.is_of_run(found, Masks(1_795_826_872.0)) is (moment is not None)
 
 
 def test_uuids_that_are_quoted_by_their_form() -> None:

@@ -17,7 +17,7 @@ _SCHEMA = """
 CREATE TABLE inputs (input_uuid TEXT, source_type TEXT, source_id TEXT, destination_type TEXT, destination_id TEXT);
 CREATE TABLE latest_metrics (key TEXT, value FLOAT, timestamp BIGINT, step BIGINT, is_nan BOOLEAN, run_uuid TEXT);
 CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);
-CREATE TABLE runs (run_uuid TEXT, name TEXT);
+CREATE TABLE runs (run_uuid TEXT PRIMARY KEY, name TEXT);
 CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
 """
 _Row = tuple[str, str, float, float]
@@ -26,7 +26,7 @@ _RUNS = ("nimble-eel-228", "1", 0.9, 0.25), ("rare-bass-30", "10", 0.8, 0.5)
 
 
 def _drawn(number: int) -> str:
-    return f"{number:012x}4abc8{number:015x}"
+    return f"{number * 0x9E3779B97F4B % (1 << 48):012x}4abc8{number:015x}"
 
 
 def _database(
@@ -94,6 +94,27 @@ def test_what_a_candidate_is_counts(tmp_path: Path, change: Callable[[list[_Row]
     """Its parameter, its score, which has which, and how many there are."""
     changed = change([*_RUNS])
     assert _why(_database(tmp_path / "0", _RUNS), _database(tmp_path / "1", changed, first=7000))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE latest_metrics SET run_uuid = (SELECT run_uuid FROM runs LIMIT 1 OFFSET 1) WHERE key = 'best_cv_score'",
+        "UPDATE tags SET run_uuid = (SELECT run_uuid FROM runs LIMIT 1) WHERE key = 'mlflow.runName'",
+        "UPDATE tags SET value = (SELECT run_uuid FROM runs LIMIT 1 OFFSET 1) "
+        "WHERE key = 'mlflow.parentRunId' AND run_uuid = (SELECT run_uuid FROM runs LIMIT 1 OFFSET 2)",
+    ],
+)
+@pytest.mark.parametrize("autologged", [True, False])
+def test_which_run_something_is_of_counts(tmp_path: Path, change: str, *, autologged: bool) -> None:
+    """Identities are drawn; a metric, a tag, or a run, may be of another run."""
+    one = _database(tmp_path / "0", _RUNS, autologged=autologged)
+    other = _database(tmp_path / "1", _RUNS, first=7000, autologged=autologged)
+    assert _why(one, other) == ""
+    with sqlite3.connect(tmp_path / "1" / "mlflow.db") as connection:
+        connection.execute(change)
+    connection.close()
+    assert _why(one, (tmp_path / "1" / "mlflow.db").read_bytes())
 
 
 def test_the_order_of_runs_that_a_program_begins_counts(tmp_path: Path) -> None:
