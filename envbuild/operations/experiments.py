@@ -147,6 +147,9 @@ def _of_variations(
         things.insert(at, ("layout", partial(laboratory.moved, ())))
     for name, make in things:
         if _makes_the_difference(laboratory, plain, make):
+            if name == "environment" and at == 0 and (fixed := _by_addresses(laboratory)):
+                found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
+                return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
@@ -157,6 +160,15 @@ def _of_variations(
         evidence,
         "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
     )
+
+
+def _by_addresses(laboratory: Laboratory) -> list[Ran]:
+    """Return equal runs with addresses fixed, if another order of the environment makes no difference then.
+
+    It moves in memory what a larger environment does not, such as the stacks of threads.
+    """
+    fixed = laboratory.pair(("addresses",))
+    return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
 
 
 def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:

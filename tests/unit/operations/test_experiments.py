@@ -200,6 +200,23 @@ def test_another_order_of_the_environment_is_no_cause_where_it_only_moves_object
         assert concluded(program, seed, sources).proven == ("layout",)
 
 
+@pytest.mark.parametrize("moves", [True, False])
+def test_an_order_of_the_environment_that_only_moves_threads_is_proven_as_addresses(*, moves: bool) -> None:
+    """Their stacks are not where they were, which a larger environment does not do; else the order itself is it."""
+
+    def program(world: World) -> object:
+        return "environment" in world.varied and not (moves and "addresses" in world.fixed)
+
+    for seed in range(5):
+        bench = Bench(program, seed)
+        bench.first = [bench.run({}, frozenset(each)) for each in ((), ("environment",), ("environment",))]
+        first, second = bench.first[0].record, bench.first[-1].record
+        sources = {"train.py": "import random, threading\nrandom.Random(threading.get_ident())\n"}
+        evidence = Evidence(a=first, b=second, lock=make_lock(), sources=sources)
+        found, _ = experiment(bench, evidence, luck_of([1, 2]), VARIED)
+        assert found.proven == (("addresses",) if moves else ("environment",))
+
+
 def test_two_causes_are_both_named_and_no_third() -> None:
     """Where only both together make runs equal, the suspects that are not needed for it are not called proven."""
     for seed in range(20):
