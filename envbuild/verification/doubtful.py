@@ -162,6 +162,13 @@ def all_numbers(text: str) -> Iterator[tuple[str, str]]:
         yield text[max(found.start() - _FAR, 0) : found.start()], found[0]
 
 
+def is_dated(text: str, masks: Masks) -> bool:
+    """Whether a value is a date, a time of day, or seconds since 1970 of about when the run was."""
+    if _PLAIN.fullmatch(text) is None:
+        return re.search(r"\d[:/-]\d|\d\.\d+\.\d", text) is not None
+    return masks.is_moment(moment_of(float(text.replace(",", ""))))
+
+
 def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator[Number]:
     """Yield the numbers, dates and times of day of a text; none that is a moment of the run.
 
