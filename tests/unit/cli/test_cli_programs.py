@@ -335,6 +335,28 @@ def test_a_command_of_the_project_itself(text: str | None, command: str, known: 
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "reported"),
+    [
+        (("train", "--lr", "1 2"), "perhaps you meant train.py --lr '1 2'"),
+        (("src/train",), "perhaps you meant src/train.py"),
+        (("src",), "src is a folder: name a script in it"),
+        (("./app/",), "./app/ is a folder: name a script in it; or its package: -m app"),
+        (("python -c 1",), "the program and its arguments are one word: envbuild run -- python -c 1"),
+        (("python -c 1", "x"), ""),
+        (("other",), ""),
+        (("-x",), ""),
+        (("a\0b",), ""),
+    ],
+)
+def test_a_command_that_was_meant_otherwise(command: tuple[str, ...], reported: str, tmp_path: Path) -> None:
+    """A script without its suffix, a folder, a whole line in quotes; nothing is guessed of other words."""
+    for name in ("train.py", "src/train.py", "app/__main__.py", "-x.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert missing_command(record(processes=(), exit_code=127), command, tmp_path) == reported
+
+
 def test_a_module_to_be_run_that_is_below_src(tmp_path: Path) -> None:
     """Python ends before it runs anything, so no import is noted; a module that it finds is no hint."""
     (tmp_path / "src" / "my_pkg").mkdir(parents=True)
