@@ -145,8 +145,8 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     if (name := _NO_NAME.search(error)) is not None:
         package = requirement(name[2].partition(".")[0])[0]
         return (
-            f"the locked {package} has no {name[1]}: it is in one of its extras (requirements: [{package}[EXTRA]]) or in "
-            "another version; else "
+            f"the locked {package} has no {name[1]}: it is in one of its extras (requirements: [{package}[EXTRA]]) "
+            "or in another version; else "
         )
     if (kernel := _NO_KERNEL.search(error)) is not None:
         return (
