@@ -138,6 +138,13 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "sh: 1: dot: not found\nRuntimeError: dot failed\n",
             "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock; else ",
         ),
+        (
+            "Traceback …\nImportError: cannot import name 'AutoML' from 'flaml' "
+            "(/opt/env/lib/python3.11/site-packages/flaml/__init__.py)\n",
+            "the locked flaml has no AutoML: it is in one of its extras (requirements: [flaml[EXTRA]]) or in another "
+            "version; else ",
+        ),
+        ("ImportError: cannot import name 'fit' from 'model' (/workspace/model.py)\n", ""),
         ("ValueError: the C compiler crashed: points.csv: not found\n", ""),
         ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
         (
