@@ -66,6 +66,21 @@ def test_pythons_with_an_environment_of_their_own_draw_other_numbers_and_the_sam
     assert sizes == [int(plain) + 1] * 5, "ENVBUILD_PROCESS is seen, as in all processes"
 
 
+CHOSEN = """
+import os, subprocess, sys
+words = [sys.executable, "-c", "import os; print(os.environ.get('PYTHONHASHSEED'), hash('a text'))"]
+for environment in ({"PYTHONHASHSEED": "7"}, {b"PYTHONHASHSEED": b"8"}):
+    print(subprocess.run(words, env=environment, check=True, stdout=-1, text=True).stdout, end="", flush=True)
+    number = os.posix_spawn(words[0], words, environment)
+    os.waitpid(number, 0)
+"""
+
+
+def test_a_program_chooses_the_order_of_sets_of_a_python_that_it_starts(tree: Tree) -> None:
+    """``PYTHONHASHSEED`` in an environment of its own is not replaced by the run's."""
+    assert tree.execute("-c", CHOSEN).stdout == tree.execute("-S", "-c", CHOSEN).stdout != ""
+
+
 def test_a_python_that_no_python_started_is_not_the_main_process(tree: Tree) -> None:
     """A shell may give it an empty environment: its place is that of its arguments."""
     draw = f"env -i {tree.python} -c 'import random, sys; print(random.random())'"

@@ -96,9 +96,9 @@ class Starts:
                 return call(_with(environment, added) if added else environment)
             added = self._added(place, python=python, has=os.environ)
             before = {name: os.environ.get(name) for name in added}
-            for name, value in added.items():
-                os.putenv(name, value)
             try:
+                for name, value in added.items():
+                    os.putenv(name, value)
                 return call(None)
             finally:
                 for name, own in before.items():
@@ -108,7 +108,9 @@ class Starts:
         """Return the variables that a program gets, of which ``has`` holds the names that it was given."""
         if lineage.VARIABLE not in has and not python:
             return {}
-        lent = self.process.lent if python and MARKER not in has else {}
+        lent = {}
+        if python and MARKER not in has:  # what the program chose itself, such as PYTHONHASHSEED, is its own
+            lent = {name: value for name, value in self.process.lent.items() if name not in has}
         return {lineage.VARIABLE: place, **lent, **({LENT: ",".join(lent)} if lent else {})}
 
 
