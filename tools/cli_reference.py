@@ -19,9 +19,9 @@ _HEAD = """\
 
 <!-- Generated from the commands: python -m tools.cli_reference docs/reference/cli.md -->
 
-Every command has `--help`, and most have `--json` for programs. `envbuild run` passes the exit code of your program
-through; envbuild's own are in [exit codes](exit-codes.md). Commands that take a `LOCK` search for `pylock.*.toml` in
-the current folder and then in each folder above it.
+Every command has `--help`, and most have `--json` for programs ([keys](json.md)). `envbuild run` passes the exit code
+of your program through; envbuild's own are in [exit codes](exit-codes.md). Commands that take a `LOCK` search for
+`pylock.*.toml` in the current folder and then in each folder above it.
 
 """
 _PLACEHOLDER = re.compile(r"(?<![`\w/])(--[a-z][a-z-]*)(?![\w`-])")

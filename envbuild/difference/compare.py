@@ -62,7 +62,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
     same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
     ended, sentence = outcome(a, b), verdict(a, b, causes)
-    edited = _edited(a, b)
+    edited = _edited(a, b, known)
     if edited and ended == "equal":
         ended, sentence = "unknown", f"not known: {edited[0]}; all else is equal"
     unknown = [*edited, *(phrase for section in sections for phrase in section.unknown)]
@@ -82,14 +82,19 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     )
 
 
-def _edited(a: Record, b: Record) -> tuple[str, ...]:
+def _edited(a: Record, b: Record, known: Context) -> tuple[str, ...]:
     """Return what shows that a record was edited, a phrase each: what it states proves nothing."""
     own = (
         f"the record of {side} contradicts itself: {each}"
         for side, record in (("A", a), ("B", b))
         for each in contradictions(record)
     )
-    return (*own, *(f"the records contradict each other: {each}" for each in contradictions_between(a, b)))
+    kept = (
+        f"{STREAMS[stream]} is one by the records, and differs in what was kept of it, line {line.number}: "
+        + " → ".join(shown(line.before, line.after))
+        for stream, line in known.contradicted.items()
+    )
+    return (*own, *(f"the records contradict each other: {each}" for each in contradictions_between(a, b)), *kept)
 
 
 def _names(known: Context) -> Iterator[str]:

@@ -133,6 +133,7 @@ class Context:
         files: how the files differ that the runs found in their project, a phrase each by path; None if the listing
             of one was not kept.
         named: of each stream that is equal but for drawn names the first line with another name.
+        contradicted: of each stream that is equal by the records the first line at which the kept texts differ.
     """
 
     lock_a: Lock | None = None
@@ -145,6 +146,7 @@ class Context:
     lines: Mapping[Stream, PrintedLine] = field(default_factory=dict)
     files: Mapping[str, str] | None = None
     named: Mapping[Stream, PrintedLine] = field(default_factory=dict)
+    contradicted: Mapping[Stream, PrintedLine] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from envbuild.core.foreign_json import parse_json
+from envbuild.image.tar.members import read_members
 
 _CHUNK = 1 << 20
 _SHOWN = 24
@@ -80,7 +81,7 @@ def layer_differences(old: Path, new: Path, where: str = "layer") -> Iterator[Di
     """Yield what differs between two layers' tars, sorted by path."""
     found = False
     with tarfile.open(old, "r:") as before, tarfile.open(new, "r:") as after:
-        for first, second in _paired(_members(before), _members(after)):
+        for first, second in _paired(read_members(before), read_members(after)):
             for field, one, other in _member_differences(before, first, after, second):
                 found = True
                 path = (first or second or tarfile.TarInfo()).name
@@ -122,13 +123,6 @@ def _layers(title: str, first: str, second: str, old: Path | None, new: Path | N
         yield Difference(where=title, path="/", field=field, old=_is(first), new=_is(second))
         return
     yield from layer_differences(old, new, title)
-
-
-def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members without keeping them."""
-    while (member := archive.next()) is not None:
-        archive.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
-        yield member
 
 
 def _paired(

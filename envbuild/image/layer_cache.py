@@ -21,6 +21,7 @@ from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, atomic_write, way_out
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Layer
+from envbuild.image.tar.members import read_members
 from envbuild.image.tar.sink import write_all
 
 TAR = "layer.tar"
@@ -246,8 +247,7 @@ class _OtherBytesError(Exception):
 def names_in(tar: Path) -> Iterator[str]:
     """Yield the paths of all entries of a tar that are no folders."""
     with tarfile.open(tar) as archive:
-        while (member := archive.next()) is not None:
-            archive.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+        for member in read_members(archive):
             if not member.isdir():
                 yield member.name
 

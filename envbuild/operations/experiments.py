@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
-_LINES = 8
-"""Lines that are left as they were, one at a time."""
+_LINES = 32
+"""Lines that are left as they were: the likeliest alone, then two, four … at a time, to find the one of them."""
 _ASIDE = ("time.", "uuid.")
 """Calls by which programs measure how long they take, and that draw what names are made of."""
 _OF_LOGS = "logging."
@@ -147,6 +147,9 @@ def _of_variations(
         things.insert(at, ("layout", partial(laboratory.moved, ())))
     for name, make in things:
         if _makes_the_difference(laboratory, plain, make):
+            if name == "environment" and at == 0 and (fixed := _by_addresses(laboratory)):
+                found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
+                return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
@@ -157,6 +160,15 @@ def _of_variations(
         evidence,
         "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
     )
+
+
+def _by_addresses(laboratory: Laboratory) -> list[Ran]:
+    """Return equal runs with addresses fixed, if another order of the environment makes no difference then.
+
+    It moves in memory what a larger environment does not, such as the stacks of threads.
+    """
+    fixed = laboratory.pair(("addresses",))
+    return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
 
 
 def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
@@ -390,17 +402,25 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     aside: list[Evidence | None] = [None] * len(_ASIDE)
     unknown = False
     unvarying = _unvarying(runs, by_line)
-    for place in [each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES]:
+    groups = _growing([each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES])
+    while groups:
+        group = groups.pop(0)
+        place = group[0]
         real: list[Ran] = []
         while laboratory.equal(real) or not real:
             # Two runs that are equal to each other but not to the others: the line matters, but does not vary.
             if len(real) >= max(luck.runs_that_clear(), 1 if laboratory.equal(runs, real) else 2):
                 break
-            one = laboratory.with_real(evidence.proven, place, _again(len(real)))
+            one = laboratory.with_real(evidence.proven, group, _again(len(real)))
             if not one:
                 break
             real += one
-        if not one:  # with one real clock and others fixed, a loop may have no end
+        if len(group) > 1 and laboratory.equal(runs, real) and one:
+            cleared += group
+        elif len(group) > 1:
+            middle = len(group) // 2
+            groups[:0] = [group[:middle], group[middle:]]
+        elif not one:  # with one real clock and others fixed, a loop may have no end
             unknown = True
         elif not laboratory.equal(real):
             culprits = _culprits(asked, place) or (Culprit(suspect=by_line[0], place=place),)
@@ -419,6 +439,17 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     if unvarying and {*places} == {*unvarying, *cleared}:
         return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))
+
+
+def _growing(places: Sequence[str]) -> list[Sequence[str]]:
+    """Divide lines: the first ones alone, then two, four and so on."""
+    groups: list[Sequence[str]] = []
+    at, size = 0, 1
+    while at < len(places):
+        groups.append(places[at : at + size])
+        at += size
+        size *= 1 + (at > 1)
+    return groups
 
 
 def _kind_aside(culprit: Culprit) -> int | None:

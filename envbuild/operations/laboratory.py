@@ -94,11 +94,13 @@ class Laboratory:
         variables = self._variables(fixed) if fixed else {}
         return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
 
-    def with_real(self, fixed: Sequence[str], place: str, again: str = "") -> list[Ran]:
-        """Run once with suspects fixed but for one line."""
+    def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
+        """Run once with suspects fixed but for some lines."""
         variables = self._variables(fixed)
-        variables["ENVBUILD_FIX"] += f"!{place}"
-        return self._runs(1, f"one line not fixed: {place.removeprefix(f'{WORKSPACE}/')}{again}", variables)
+        variables["ENVBUILD_FIX"] += f"!{';'.join(places)}"
+        shown = places[0].removeprefix(f"{WORKSPACE}/")
+        what = f"one line not fixed: {shown}" if len(places) == 1 else f"{len(places)} lines not fixed: {shown} …"
+        return self._runs(1, f"{what}{again}", variables)
 
     def observed(
         self, count: int, purpose: str, clock: Setting | None, look: Callable[[Repeated, Ran, Setting | None], None]

@@ -15,6 +15,7 @@ from envbuild.verification.doubtful import (
     all_numbers,
     exact_numbers,
     is_alone,
+    is_dated,
     is_exact,
     is_named,
     last_key,
@@ -160,17 +161,21 @@ class LeftOut:
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
 
     def moments(self, at: int) -> Iterator[tuple[Place, str]]:
-        """Yield what was left out as times, and has something drawn in it: numbers in lines, and names in files."""
+        """Yield the moments that were left out and have something drawn in them: numbers in lines, and names in files.
+
+        Of durations and rates experiments are made, where their names leave a doubt.
+        """
         if not self.measuring.shifted:
             return
+        masks = masks_of(self.runs[at].record)
         for stream, lines in self.streams[at].items():
             for row in lines:
                 for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
-                    if label_before(before) in self.measuring.shifted:
+                    if label_before(before) in self.measuring.shifted and is_dated(text, masks):
                         yield (stream, f"line {row.number}, value {number}"), text
         for path, content in self.runs[at].contents.items():
             names = (name for name in content.left_out if label_before(last_key(name)) in self.measuring.shifted)
-            yield from (((path, name), content.left_out[name]) for name in names)
+            yield from (((path, name), text) for name in names if is_dated(text := content.left_out[name], masks))
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""

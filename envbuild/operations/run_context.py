@@ -57,6 +57,7 @@ def gather_context(a: Side, b: Side) -> Context:
         lines=_lines(a, b),
         files=_files(a, b),
         named=_named(a, b),
+        contradicted=_contradicted(a, b),
     )
 
 
@@ -198,6 +199,31 @@ def _named(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
             continue
         texts = [printed.kept(side.project, side.record.id, stream) or b"" for side in (a, b)]
         line = other_names(stream, texts[0], texts[1], (masks_of(a.record), masks_of(b.record)))
+        if line is not None:
+            found[stream] = PrintedLine(number=line.line, before=line.before, after=line.after)
+    return found
+
+
+def _contradicted(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
+    """Return the first line at which texts differ that are one by the records: a record, or a text, was edited.
+
+    Only of texts that were kept whole, and of which nothing was masked: there the digests are of what is kept.
+    """
+    found: dict[printed.Stream, PrintedLine] = {}
+    for stream in printed.STREAMS:
+        one, other = ((side.record.printed or {}).get(stream) for side in (a, b))
+        if one is None or one != other or one.masked or one.names or one.rest_bytes:
+            continue
+        before, after = (printed.kept(side.project, side.record.id, stream) for side in (a, b))
+        if before is None or after is None or before == after or max(len(before), len(after)) >= printed.KEPT_TEXT:
+            continue
+        if several_processes(a.record, b.record):
+            continue
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.printed import first_difference
+
+        masks = (masks_of(a.record), masks_of(b.record))
+        line = first_difference(stream, before, after, masks, ordered=True, known=names_of_two(a.record, b.record))
         if line is not None:
             found[stream] = PrintedLine(number=line.line, before=line.before, after=line.after)
     return found

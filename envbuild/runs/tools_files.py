@@ -111,8 +111,11 @@ def is_lock(path: str) -> bool:
 
 
 def holds_nothing(data: bytes | None) -> bool:
-    """Whether a lock has nothing in it but the number of a process; None: it cannot be read, or is no file."""
-    return data is not None and len(data) <= MOST_OF_LOCK and re.fullmatch(rb"\s*\d{0,7}\s*", data) is not None
+    """Whether a lock has nothing in it; None: it cannot be read, or is no file.
+
+    One with a number may have that of a process, or a result.
+    """
+    return data is not None and len(data) <= MOST_OF_LOCK and not data.strip()
 
 
 class _Store(msgspec.Struct, frozen=True):

@@ -298,7 +298,7 @@ def detect_project(folder: Path) -> DetectedProject:
         requirements=requirements,
         requirements_reason=reason,
         unknown=unknown,
-        notes=(*_notes(folder, requirements), *notes),
+        notes=(*_notes(folder, requirements), *_own(folder, project, requirements), *notes),
         data=_data(folder),
         export=export,
     )
@@ -482,6 +482,13 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
+_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ITSELF = re.compile(r"^\s*(?:-e\s+|--editable[ =])?\.(?:\[[^\]]*\])?\s*(?:#.*)?$", re.M)
+"""A line that requires the project whose folder it is in."""
+_COMMANDS = 3
+"""Commands of a project that are named."""
+
+
 def _notes(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
     text = "\n".join([*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))])
     notes = []
@@ -490,6 +497,21 @@ def _notes(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
     if re.search(r"^tensorflow\b(?!-)", text, re.M):
         notes.append("tensorflow-cpu is the same TensorFlow without GPU parts, and smaller.")
     return tuple(notes)
+
+
+def _own(folder: Path, project: dict[str, Any], requirements: Sequence[str]) -> tuple[str, ...]:
+    """Return how a project with commands, or with its package below ``src``, comes into the image itself."""
+    name, scripts = project.get("name"), project.get("scripts")
+    if not isinstance(name, str) or not _COMMAND.fullmatch(name):
+        return ()
+    text = [*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))]
+    if any(_ITSELF.search(each) for each in text):
+        return ()
+    commands = [each for each in scripts if _COMMAND.fullmatch(each)] if isinstance(scripts, dict) else []
+    if not commands and not (folder / "src").is_dir():
+        return ()
+    has = f" with {', '.join(commands[:_COMMANDS])}" if commands else ""
+    return (f"The image has the project itself{has} if requirements have  - -e .  and the spec  sources: [{name}]",)
 
 
 def _export(folder: Path, requirements: Sequence[str]) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from datetime import date, datetime, timezone
 from typing import NamedTuple
 
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
+from envbuild.verification.mask_rules import DATETIME
 from envbuild.verification.masks import Masks, moment_of
 
 MEASURED = frozenset(("times", "rates"))
@@ -49,6 +50,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 """A date with its time of day, to the second at least."""
+_SHOWN = re.compile(DATETIME)
 _SHORT = 90.0
 """Seconds of a run that is so short that no result happens to be a moment of it."""
 _OF_TIMES = frozenset((
@@ -162,6 +164,13 @@ def all_numbers(text: str) -> Iterator[tuple[str, str]]:
         yield text[max(found.start() - _FAR, 0) : found.start()], found[0]
 
 
+def is_dated(text: str, masks: Masks) -> bool:
+    """Whether a value is a date, a time of day, or seconds since 1970 of about when the run was."""
+    if _PLAIN.fullmatch(text) is None:
+        return re.search(r"\d[:/-]\d|\d\.\d+\.\d", text) is not None
+    return masks.is_moment(moment_of(float(text.replace(",", ""))))
+
+
 def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator[Number]:
     """Yield the numbers, dates and times of day of a text; none that is a moment of the run.
 
@@ -193,7 +202,15 @@ def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
 
     Those of a short run alone: in an hour there are moments that a result may be about.
     """
-    if masks.took > _SHORT or ":" not in text:
+    if masks.took > _SHORT:
+        return
+    for found in _SHOWN.finditer(text) if "datetime(" in text else ():
+        with suppress(ValueError):
+            year, month, day, hour, minute = (int(found[name]) for name in ("year", "month", "day", "hour", "minute"))
+            moment = datetime(year, month, day, hour, minute, int(found["second"] or 0), tzinfo=timezone.utc)
+            if masks.is_during(moment.timestamp()):
+                yield found.span()
+    if ":" not in text:
         return
     for found in _DATED.finditer(text):
         if any(masks.is_during(moment) for moment in _readings(found)):

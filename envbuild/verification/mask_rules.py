@@ -177,6 +177,11 @@ is behind a comma is a column: a result."""
 _CLOCK = rf"\d{{1,2}}:\d\d:\d\d(?:[.:]\d+|{_LOGGED})?(?:\s?(?:am|pm))?(?:Z|\s?[+-](?:0\d|1[0-4]):?(?:00|15|30|45)\b)?"
 _OF_PROFILE = r"(?:_\d{3}(?=\.json(?!\w)))?"
 """Milliseconds in the names of ONNX Runtime's profiles."""
+DATETIME = (
+    r"\bdatetime\((?P<year>20\d\d), (?P<month>\d\d?), (?P<day>\d\d?), (?P<hour>\d\d?), (?P<minute>\d\d?)"
+    r"(?:, (?P<second>\d\d?)(?:, \d{1,6})?)?(?=\)|, (?:tzinfo|fold)=)"
+)
+"""A date with a time of day as Python's ``repr`` has it."""
 _OF_SEARCH = r"\{('|&#x27;)me\.\.\.me\2: array\(\["
 """The beginning of ``cv_results_``, as ``reprlib`` shortens it; its quotes are group 2 behind the group ``keep``."""
 TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
@@ -309,6 +314,8 @@ TABLE = (
         rf"(?<![a-z])(?P<month>{'|'.join(_MONTHS)})(?P<day>\d\d)_\d\d-\d\d-\d\d(?!\d)",
         _date,
     ),
+    # As Python shows one in a list or an object: ``datetime.datetime(2026, 11, 28, 0, 23, 40, 247833)``.
+    _rule("times", "date", "datetime(", DATETIME, _date),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", epoch),
     _rule(
         "times",

@@ -186,12 +186,12 @@ def _attempt(culprit: Culprit, *, own: bool) -> str:
 
 
 def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is proven though no line is known for certain."""
+    """Yield what is proven though no line is known for certain; a line that is comes before what has none at all."""
     for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
-            weight=PROVEN,
+            weight=PROVEN - (bool(evidence.culprits) and not lines),
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
             where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),

@@ -77,7 +77,8 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """Yield the names that a part of a source gives a value, each with it."""
     match node:
         case ast.Assign(targets=targets, value=value):
-            yield from ((name, value) for target in targets for name in _stored(target))
+            pairs = (pair for target in targets for pair in in_pairs(target, value))
+            yield from ((name, part) for target, part in pairs for name in _stored(target))
         case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
             yield from ((name, value) for name in _stored(target))
         case ast.AnnAssign(target=target, value=value) if value is not None:
@@ -86,6 +87,16 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield from ((name, value) for name in _stored(target))
         case ast.FunctionDef(name=name):
             yield from ((name, each.value) for each in ast.walk(node) if isinstance(each, ast.Return) and each.value)
+
+
+def in_pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield what an assignment gives a value to, with it; of ``a, b = c, d`` each by itself."""
+    ones, others = (each.elts if isinstance(each, ast.Tuple | ast.List) else [] for each in (target, value))
+    if not ones or len(ones) != len(others) or any(isinstance(each, ast.Starred) for each in (*ones, *others)):
+        yield target, value
+        return
+    for one, other in zip(ones, others, strict=True):
+        yield from in_pairs(one, other)
 
 
 def _reaches(node: ast.AST, asks: Callable[[ast.AST], bool], names: frozenset[str] | set[str]) -> bool:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
-from envbuild.verification.shifted import Shifted
+from envbuild.verification.shifted import Shifted, in_pairs
 
 if TYPE_CHECKING:
     from envbuild.verification.measuring_names import Table
@@ -198,8 +198,10 @@ class _Flow:
             self._visit_branch(node)
 
     def _store(self, targets: Iterable[ast.AST], value: ast.AST) -> None:
-        if self.may_measure(value):
-            self.touched.update(name for target in targets for name in _stored(target))
+        for whole in targets:
+            for target, part in in_pairs(whole, value):
+                if self.may_measure(part):
+                    self.touched.update(_stored(target))
 
     def _visit_call(self, call: ast.Call) -> None:
         """A call with a time may keep it: in its object, in what its function gets, and under its keywords."""

@@ -28,6 +28,14 @@ def test_the_record_is_documented_as_it_is() -> None:
     assert "| `duration` | number or null | `null` | seconds. |" in page
 
 
+def test_the_json_of_every_command_is_documented() -> None:
+    """Whoever has ``--json`` has a row with its keys; no row is of a command without."""
+    page = (REFERENCE / "json.md").read_text(encoding="utf-8")
+    rows = {name.partition(" --")[0] for name in re.findall(r"^\| `([a-z -]+)` \|", page, re.M)}
+    sections = re.findall(r"^## envbuild ([a-z ]+)\n(.*?)(?=^## |\Z)", cli_reference.document(), re.M | re.S)
+    assert rows == {name for name, text in sections if "| `--json` |" in text}
+
+
 def test_every_page_is_in_the_navigation() -> None:
     """A page that nobody can reach is no documentation."""
     navigation = (REFERENCE.parents[1] / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]

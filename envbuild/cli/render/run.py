@@ -127,7 +127,7 @@ def missing_command(record: Record, command: Sequence[str], project: Path) -> st
     if not name.endswith(".ipynb"):
         from envbuild.cli.render.modules import own_command
 
-        return lacking(name) or own_command(project, name)
+        return lacking(name) or own_command(project, name) or _typed_otherwise(command, project)
     import shlex
 
     words = shlex.join(("--execute", name, "--output", "executed.ipynb"))
@@ -135,6 +135,24 @@ def missing_command(record: Record, command: Sequence[str], project: Path) -> st
         f"a notebook is started by a program: envbuild run -m nbconvert --to notebook {words}  "
         "(in the spec, requirements: [nbconvert, ipykernel])"
     )
+
+
+def _typed_otherwise(command: Sequence[str], project: Path) -> str:
+    """Return what was probably meant by a command that is no program: a script, a folder's, words in one argument."""
+    import shlex
+
+    name = command[0]
+    if "\0" in name or name.startswith("-"):
+        return ""
+    if (project / f"{name}.py").is_file():
+        return f"perhaps you meant {shlex.join([f'{name}.py', *command[1:]])}"
+    if (project / name).is_dir():
+        package = name.strip("./").replace("/", ".")
+        started = f"; or its package: -m {package}" if (project / name / "__main__.py").is_file() and package else ""
+        return f"{name} is a folder: name a script in it{started}"
+    if " " in name and len(command) == 1:
+        return f"the program and its arguments are one word: envbuild run -- {name}"
+    return ""
 
 
 def _unfound_module(record: Record, name: str, project: Path) -> str:

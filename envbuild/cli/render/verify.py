@@ -48,6 +48,9 @@ _NO_PROGRAM = re.compile(
     re.MULTILINE,
 )
 """How errors name a program that is not there, in the program's own words or those of a process that it started."""
+_NO_NAME = re.compile(
+    r"^ImportError: cannot import name '(\w+)' from '([\w.]+)' \(\S*/site-packages/\S+\)\s*\Z", re.MULTILINE
+)
 _NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 """What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
@@ -139,6 +142,12 @@ def _advice(tail: str, record: Record, project: Path) -> str:
     if found := _missing_module(tail, project):
         return found
     error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
+    if (name := _NO_NAME.search(error)) is not None:
+        package = requirement(name[2].partition(".")[0])[0]
+        return (
+            f"the locked {package} has no {name[1]}: it is in one of its extras (requirements: [{package}[EXTRA]]) "
+            "or in another version; else "
+        )
     if (kernel := _NO_KERNEL.search(error)) is not None:
         return (
             f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "

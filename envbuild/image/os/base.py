@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -19,6 +19,7 @@ import msgspec
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.tar.layer import Layer
+from envbuild.image.tar.members import read_members
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Os
 
@@ -101,7 +102,7 @@ def _facts(archive: tarfile.TarFile) -> Facts:
     pythons: dict[str, dict[str, str]] = {}
     taken = []
     glibc = (0, 0)
-    for member in _members(archive):
+    for member in read_members(archive):
         name = member.name
         if f"/{name}" in _OURS:
             taken.append(f"/{name}")
@@ -119,13 +120,6 @@ def _facts(archive: tarfile.TarFile) -> Facts:
         pythons={version: _first(places) for version, places in sorted(pythons.items(), key=_by_number)},
         taken=tuple(taken),
     )
-
-
-def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members without keeping them: an image may have a hundred thousand."""
-    while (member := archive.next()) is not None:
-        archive.members = []  # type: ignore[attr-defined]
-        yield member
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:

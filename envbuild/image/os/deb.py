@@ -26,6 +26,7 @@ else:
 
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, Kind
+from envbuild.image.tar.members import read_members
 
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
@@ -119,9 +120,7 @@ class Deb:
         links: set[str] = set()
         seen: set[str] = set()
         with _reading(self), tarfile.open(fileobj=data, mode="r|", bufsize=1 << 16) as archive:
-            while (member := archive.next()) is not None:
-                # tarfile keeps every member it has met; a large package has tens of thousands.
-                archive.members = []  # type: ignore[attr-defined]
+            for member in read_members(archive):
                 entry = _entry(member, self.label)
                 if entry is None:
                     continue

@@ -19,6 +19,7 @@ from envbuild.engine.protocol import FinishedTree, FoundEntry
 from envbuild.errors import BuildError
 from envbuild.image.os.tree import Members, Tree
 from envbuild.image.tar.layer import Entry, Kind, Layer
+from envbuild.image.tar.members import read_members
 
 FOLDERS: Mapping[str, int] = {
     "dev": 0o755,
@@ -94,8 +95,7 @@ def normalise(
     with Tree(output.parent, label) as tree:
         try:
             with tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as archive:
-                while (member := archive.next()) is not None:
-                    archive.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+                for member in read_members(archive):
                     _take(archive, member, tree, label)
                     _refuse_reserved(_relative(member.name), reserved, label, folder=member.isdir())
         except tarfile.TarError as error:

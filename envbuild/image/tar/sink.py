@@ -27,7 +27,11 @@ class Adopter(Protocol):
 
 
 class Sink:
-    """Hashes and writes chunks in a separate thread, so that unpacking and writing overlap; holds a few MiB."""
+    """Hashes and writes chunks in a separate thread, so that unpacking and writing overlap; holds a few MiB.
+
+    Files that an output takes as they are need no unpacking, and two threads that both make system calls would wait for
+    each other's turn with the interpreter longer than they work: from the first of them on there is no thread.
+    """
 
     def __init__(self, output: BinaryIO) -> None:
         self.hash = hashlib.sha256()
@@ -36,6 +40,7 @@ class Sink:
         self._queue: queue.Queue[bytes | bytearray | tuple[bytes, Path, int, bytes] | None] = queue.Queue(maxsize=4)
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._alone = False
 
     def put(self, chunk: bytes | bytearray) -> None:
         """Take a chunk, which must not be changed any more; raises what an earlier write raised."""
@@ -47,6 +52,9 @@ class Sink:
         Args:
             size: bytes that it must have; another number is a ``BuildError``.
         """
+        if self._adopter is not None and not self._alone:
+            self.finish()
+            self._alone = True
         self._put((head, path, size, tail))
 
     def finish(self) -> None:
@@ -63,6 +71,9 @@ class Sink:
             self._thread = None
 
     def _put(self, item: bytes | bytearray | tuple[bytes, Path, int, bytes]) -> None:
+        if self._alone:
+            self._take_item(item)
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._drain, name="layer-sink", daemon=True)
             self._thread.start()
@@ -74,12 +85,15 @@ class Sink:
         while (item := self._queue.get()) is not None:
             if self._error is None:
                 try:
-                    if isinstance(item, tuple):
-                        self._take_file(*item)
-                    else:
-                        self._take(item)
+                    self._take_item(item)
                 except BaseException as error:
                     self._error = error
+
+    def _take_item(self, item: bytes | bytearray | tuple[bytes, Path, int, bytes]) -> None:
+        if isinstance(item, tuple):
+            self._take_file(*item)
+        else:
+            self._take(item)
 
     def _take(self, chunk: bytes | bytearray) -> None:
         self.hash.update(chunk)

@@ -67,6 +67,11 @@ _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _PAGE = re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
 _OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
 """A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
+_REFIT = re.compile(
+    r"(\n {0,40}refit_time_: float<br>[^\n]*\n[^<]*</a>\s*</td>\s*<td class=\"fitted-att-type\">float</td>\s*<td>)"
+    r"(\d[\d.]*(?:e-?\d+)?)(?=</td>)"
+)
+"""The row of an attribute of ``GridSearchCV`` and its like (sklearn/utils/_repr_html/fitted_attributes.py)."""
 _CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
@@ -93,6 +98,8 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         text = _without_names_of_tables(out, path, text)
     if text.lstrip()[:1] in ("{", "[", "<"):
         text = without_names(out, path, text)
+    if "fitted-att-type" in text:
+        text = _without_time_of_refit(out, path, text)
     if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
         table = parsed(text)
         if table is not None:
@@ -124,6 +131,16 @@ def _without_names_of_tables(out: Canonical, path: str, text: str) -> str:
         lambda found: f"T_⟨{numbers[found[1]]}⟩" if found[1] in numbers else found[0],
         text,
     )
+
+
+def _without_time_of_refit(out: Canonical, path: str, text: str) -> str:
+    """Replace how long a search took to fit its best model, in the pages in which scikit-learn shows estimators."""
+
+    def measured(found: re.Match[str]) -> str:
+        out.leave_out(below(path, "refit_time_", " "), found[2], "time")
+        return f"{found[1]}⟨time⟩"
+
+    return _REFIT.sub(measured, text)
 
 
 def _lines(out: Canonical, path: str, text: str) -> None:

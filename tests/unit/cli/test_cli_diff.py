@@ -165,16 +165,41 @@ def test_equal_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[1].startswith("although  gpu.driver       580.159.04 → 570.86.15")
 
 
+def with_text(of: Record, text: str) -> Record:
+    """Return the record of a run that printed a text, which is kept."""
+    digest = PrintedDigest(Masks(0.0))
+    digest.feed(text.encode())
+    keep(Path.cwd(), of.id, {"stdout": text.encode()})
+    return msgspec.structs.replace(of, printed={"stdout": digest.result()})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "noticed"),
+    [
+        ("loss 0.25\n", "loss 0.26\n", True),
+        ("loss 0.25\n", "loss 0.25  \n", False),
+        ("took 1.5 s\nloss 0.25\n", "took 1.7 s\nloss 0.26\n", False),  # other masks may have been in force
+        ("loss 0.25\n", "loss 0.26\n" * 300_000, False),  # the end is missing
+    ],
+)
+def test_results_that_were_copied_from_another_record(
+    one: str, other: str, noticed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was kept of the printed lines is a witness: the runs are called equal no longer."""
+    first = with_text(record(), one)
+    keep(Path.cwd(), B, {"stdout": other.encode()})
+    saved(first, record(B, printed=first.printed))
+    code, out = shown(capsys, A, B)
+    reported = (
+        "results   not known: standard output is one by the records, and differs in what was kept of it, line 1: "
+        "loss 0.25 → loss 0.26; all else is equal\n"
+    )
+    assert (code == 16, out.startswith(reported)) == (noticed, noticed)
+
+
 def test_printed_lines_are_results(capsys: pytest.CaptureFixture[str]) -> None:
     """The first line that differs is quoted where the texts are there; equal lines are counted."""
     one, other = "took 1.5 s\naccuracy 0.9063\n", "took 2.5 s\naccuracy 0.9067\n"
-
-    def with_text(of: Record, text: str) -> Record:
-        digest = PrintedDigest(Masks(0.0))
-        digest.feed(text.encode())
-        keep(Path.cwd(), of.id, {"stdout": text.encode()})
-        return msgspec.structs.replace(of, printed={"stdout": digest.result()})
-
     saved(with_text(record(), one), with_text(record(B), one))
     assert shown(capsys)[1].startswith(
         "results   bit-identical (1 output, 1 metric, 2 printed lines with times masked)\n"

@@ -138,6 +138,13 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "sh: 1: dot: not found\nRuntimeError: dot failed\n",
             "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock; else ",
         ),
+        (
+            "Traceback …\nImportError: cannot import name 'AutoML' from 'flaml' "
+            "(/opt/env/lib/python3.11/site-packages/flaml/__init__.py)\n",
+            "the locked flaml has no AutoML: it is in one of its extras (requirements: [flaml[EXTRA]]) or in another "
+            "version; else ",
+        ),
+        ("ImportError: cannot import name 'fit' from 'model' (/workspace/model.py)\n", ""),
         ("ValueError: the C compiler crashed: points.csv: not found\n", ""),
         ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
         (
@@ -333,6 +340,28 @@ def test_a_command_of_the_project_itself(text: str | None, command: str, known: 
         if known
         else ""
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "reported"),
+    [
+        (("train", "--lr", "1 2"), "perhaps you meant train.py --lr '1 2'"),
+        (("src/train",), "perhaps you meant src/train.py"),
+        (("src",), "src is a folder: name a script in it"),
+        (("./app/",), "./app/ is a folder: name a script in it; or its package: -m app"),
+        (("python -c 1",), "the program and its arguments are one word: envbuild run -- python -c 1"),
+        (("python -c 1", "x"), ""),
+        (("other",), ""),
+        (("-x",), ""),
+        (("a\0b",), ""),
+    ],
+)
+def test_a_command_that_was_meant_otherwise(command: tuple[str, ...], reported: str, tmp_path: Path) -> None:
+    """A script without its suffix, a folder, a whole line in quotes; nothing is guessed of other words."""
+    for name in ("train.py", "src/train.py", "app/__main__.py", "-x.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert missing_command(record(processes=(), exit_code=127), command, tmp_path) == reported
 
 
 def test_a_module_to_be_run_that_is_below_src(tmp_path: Path) -> None:

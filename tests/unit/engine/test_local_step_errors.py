@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,8 +141,8 @@ def _refuse(*arguments: Any, **options: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "lost"),
     [
-        ("os.symlink", "symbolic links"),
-        ("os.chmod", "modes"),
+        ("pathlib.Path.symlink_to", "symbolic links"),
+        ("pathlib.Path.chmod", "modes"),
         ("os.utime", "times to the second"),
         ("os.chown", "owners that root gives (NFS: root_squash)"),
     ],
@@ -153,14 +152,14 @@ def test_file_systems_that_lose_what_images_have(
 ) -> None:
     """FAT, exFAT, NTFS, NFS with ``root_squash``: named before anything is fetched or built, and not remembered."""
     monkeypatch.setattr(self_check, "gives_owners", lambda: call == "os.chown")
-    real = os.chmod
+    real = Path.chmod  # Python 3.10 keeps functions of os in pathlib
 
-    def chmod(path: Any, mode: int, **options: Any) -> None:
+    def chmod(path: Path, mode: int, **options: Any) -> None:
         if mode == 0o751:
             _refuse()
         real(path, mode, **options)
 
-    fakes = {"os.chmod": chmod, "os.utime": lambda *arguments: None}
+    fakes = {"pathlib.Path.chmod": chmod, "os.utime": lambda *arguments: None}
     monkeypatch.setattr(call, fakes.get(call, _refuse))
     way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
     monkeypatch.setattr(self_check, "_find", lambda scratch: way)

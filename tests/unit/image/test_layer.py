@@ -261,3 +261,49 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         add_all(Full(), members, bytes(1 << 20))
     assert threading.active_count() == before
+
+
+class _Adopting(io.BytesIO):
+    """Takes files as they are, and notes which and in which thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+
+    def adopt(self, head: bytes, path: str) -> None:
+        """Implement ``Adopter``."""
+        self.threads.append(threading.current_thread())
+        data = Path(path).read_bytes()
+        self.write(head + data + bytes(-len(data) % 512))
+
+
+def test_files_that_an_output_takes_need_no_thread(tmp_path: Path) -> None:
+    """Two threads that make system calls wait for each other: 5,700 files took 1.5 s in place of 0.3."""
+    large = Entry(path="a", kind="file", mode=0o644, size=3 << 20)
+    members = [(large, bytes(large.size)), *((entry, data) for entry, data in SAMPLE if entry.path.startswith("a-"))]
+    files = [(Entry(path=f"b{number}", kind="file", mode=0o644, size=number), bytes(number)) for number in range(3)]
+    output = _Adopting()
+    with LayerWriter(output) as writer:
+        for entry, data in members:
+            writer.add(entry, data or None)
+        for entry, data in files:
+            path = tmp_path / entry.path
+            path.write_bytes(data)
+            writer.add(entry, path)
+    expected, packed = pack(*members, *files)
+    assert output.threads == [threading.current_thread()] * len(files)
+    assert (writer.layer(), output.getvalue()) == (expected, packed)
+
+
+def test_what_an_output_refused_before_a_file_is_reported(tmp_path: Path) -> None:
+    """A fault of the thread that wrote what came before is not lost with the thread."""
+
+    class Refusing(_Adopting):
+        def write(self, data: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+    (tmp_path / "b").write_bytes(b"x")
+    writer = LayerWriter(Refusing())
+    writer.add(Entry(path="a", kind="dir", mode=0o755))
+    with pytest.raises(OSError, match="No space left"):
+        writer.add(Entry(path="b", kind="file", mode=0o644, size=1), tmp_path / "b")

@@ -30,7 +30,7 @@ def test_a_rate_of_two_digits_is_in_doubt_where_nothing_measures(can_measure: bo
 
 def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> None:
     """By the word before it; others are the run's."""
-    text = "change point: 1767323046\nsaved at 1767323047\nloss 0.5 point 0.25\n"
+    text = "change point: 1767323046\nsaved at 1767323047\nloss 0.5 point 0.25\ntook 3.5 s, point 2.5 s\n"
     found = left_out(text, Measuring(shifted=frozenset(["point"])))
     assert [text for _, text in found.moments(0)] == ["1767323046"]
     assert not [*left_out(text, Measuring()).moments(0)]

@@ -246,13 +246,13 @@ def test_more_files_in_caches_than_are_reported_are_counted(tmp_path: Path, monk
     assert left_out == ("1 more files were in folders of caches and were not looked at",)
 
 
-def test_a_lock_that_holds_more_than_a_process_is_named(tmp_path: Path) -> None:
-    """In the container, in memory and in mounted folders; one that is empty, or has a number, is nobody's result."""
-    own = {"/tmp/a.lock": b"", "/tmp/b.pid": b"1234\n", "/tmp/w.lock": b"0.73", "/tmp/x.pid": b"12345678"}
+def test_a_lock_that_is_not_empty_is_named(tmp_path: Path) -> None:
+    """In the container, in memory and in mounted folders; a number in it may be a result."""
+    own = {"/tmp/a.lock": b"", "/tmp/b.pid": b"\n", "/tmp/w.lock": b"0.73", "/tmp/x.pid": b"12345678"}
     (tmp_path / "mounted").mkdir()
     around = Outside(mounts=(Mount(source=tmp_path / "mounted", target="/results"),), wanted=(), kept=tmp_path / "kept")
     around.look_first()
-    (tmp_path / "mounted/c.lock").write_text("17")
+    (tmp_path / "mounted/c.lock").write_text("")
     (tmp_path / "mounted/m.lock").write_text("accuracy")
     around.look_inside(Files({"/tmp": None, **own}))
     files = [{"path": f"/dev/shm/{size}.lock", "size": size, "sha256": "0" * 64} for size in (0, 8)]

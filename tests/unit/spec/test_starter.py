@@ -209,3 +209,36 @@ def test_pins_of_other_tools_are_not_passed_over(tmp_path: Path) -> None:
     assert (detect_project(tmp_path).requirements, detect_project(tmp_path).export) == (("-r pylock.toml",), "")
     (tmp_path / "requirements.txt").write_text("numpy\n")
     assert (detect_project(tmp_path).requirements, detect_project(tmp_path).export) == (("-r requirements.txt",), "")
+
+
+_OWN = '[project]\nname = "my-pkg"\nversion = "1"\ndependencies = ["numpy"]\n'
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "requirements", "source", "note"),
+    [
+        (f'{_OWN}scripts = {{my-train = "a:b", "a\\nb" = "c:d"}}\n', "", False, " with my-train"),
+        (f'{_OWN}scripts = {{a = "x:y", b = "x:y", c = "x:y", d = "x:y"}}\n', "", True, " with a, b, c"),
+        (_OWN, "", True, ""),
+        (_OWN, "", False, None),
+        (f"{_OWN}scripts = 3\n", "", False, None),
+        (_OWN.replace("my-pkg", "a\\nb: c"), "", True, None),
+        (_OWN, "numpy\n-e .\n", True, None),
+        (_OWN, "numpy\n.[train]  # ourselves\n", True, None),
+        (_OWN, "numpy\n./libs\n", True, ""),
+    ],
+)
+def test_a_project_that_is_a_package_is_named(
+    pyproject: str, requirements: str, source: bool, note: str | None, tmp_path: Path
+) -> None:
+    """Its commands are not in the image, and Python does not find what is below ``src``, until it is required."""
+    (tmp_path / "pyproject.toml").write_text(pyproject)
+    if requirements:
+        (tmp_path / "requirements.txt").write_text(requirements)
+    if source:
+        (tmp_path / "src").mkdir()
+    text = starter_text(detect_project(tmp_path))
+    line = f"# The image has the project itself{note} if requirements have  - -e .  and the spec  sources: [my-pkg]\n"
+    assert (line in text) == (note is not None)
+    assert ("the project itself" in text) == (note is not None)
+    parse_spec(text)

@@ -10,9 +10,9 @@ import marshal
 import pickle
 import sqlite3
 import struct
-import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,11 +84,13 @@ def scalar_pickled(data: bytes) -> bytes:
 
 def blob(data: bytes) -> bytes:
     """Write a database with one value."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE t (a)")
-    connection.execute("INSERT INTO t VALUES (?)", (data,))
-    connection.commit()
-    return bytes(connection.serialize()) if sys.version_info >= (3, 11) else data
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "db"  # Connection.serialize is of Python 3.11
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE t (a)")
+            connection.execute("INSERT INTO t VALUES (?)", (data,))
+            connection.commit()
+        return path.read_bytes()
 
 
 def stored(data: bytes) -> bytes:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime, timezone
 
 import pytest
 
 from envbuild.verification.content import Content, compare, read
+from envbuild.verification.doubtful import exact_numbers
 from envbuild.verification.masks import Masks
 
 _NOW = 1_795_784_283.0
@@ -133,3 +135,59 @@ def test_frames_per_second_are_a_rate() -> None:
     """As they are in files, by name."""
     lines = (f"{{'loss': 0.5, 'frames_per_second': {each}}}" for each in (1351431.885552262, 2.5))
     assert len({Masks(_NOW).mask(line).text for line in lines}) == 1
+
+
+_ROW = """<html><table><tr>
+        <td class="param">
+     <a class="param-doc-link"
+         style="anchor-name: --doc-link-{name};">
+         {name}
+         <span class="param-doc-description">
+         {name}: float<br><br>Seconds used for refitting the best model.<br>
+     </a>
+ </td>
+        <td class="fitted-att-type">float</td>
+        <td>{value}</td>
+    </tr></table></html>
+"""
+
+
+def _page(name: str, value: str) -> Content:
+    found = read(_ROW.format(name=name, value=value).encode(), Masks(_NOW))
+    assert found is not None
+    return found
+
+
+def test_a_page_of_a_search_has_how_long_the_last_fit_took() -> None:
+    """Other attributes of estimators are results, whatever their names."""
+    assert compare(_page("refit_time_", "0.004075"), _page("refit_time_", "6.723e-05")).same
+    assert "refit_time_" in _page("refit_time_", "0.004075").left_out
+    for name in ("best_score_", "fit_time_"):
+        assert not compare(_page(name, "0.004075"), _page(name, "0.0006723")).same
+    assert not compare(_page("refit_time_", "0.004075"), _page("refit_time_", "fast")).same
+
+
+def test_a_date_as_python_shows_it() -> None:
+    """Optuna prints trials with when they began; dates of other days are data."""
+    masks = Masks(_NOW).with_files((), dict, 20.0)
+    texts = [
+        f"FrozenTrial(values=[0.5], datetime_start=datetime.datetime(2026, 11, 27, 12, {minute}, 4), params={{}})"
+        for minute in ("58", "59, 3")
+    ]
+    assert len({masks.mask(text).text for text in texts}) == 1
+    assert "times" in masks.mask(texts[0]).kinds
+    for text in (
+        "datetime.datetime(2021, 11, 27, 12, 58)",
+        "datetime.datetime(2026, 13, 27, 12, 58)",
+        "timedelta(2026, 11, 27)",
+    ):
+        assert masks.mask(text).text == text
+
+
+def test_a_date_of_the_run_as_python_shows_it_leaves_no_doubt() -> None:
+    """Its parts are no numbers of their own."""
+    masks = Masks(_NOW).with_files((), dict, 20.0)
+    of_run = f"at {datetime.fromtimestamp(_NOW + 3, timezone.utc)!r}"
+    other = f"at {datetime.fromtimestamp(_NOW + 9000, timezone.utc)!r}"
+    assert [number.text for number in exact_numbers(of_run, masks)] == []
+    assert [number.text for number in exact_numbers(other, masks)] != []

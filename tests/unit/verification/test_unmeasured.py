@@ -93,6 +93,7 @@ def test_what_may_be_of_a_clock_keeps_its_name(source: str) -> None:
         ("print('point', t if a < 9 else 0)", {"point"}),
         ("if a < 9:\n    print('point', t)", set()),
         ("print('point', time.time(), 'loss', a)", set()),
+        ("rng, begin, total = random.Random(), time.time(), 0\ntotal += rng.random()\nprint('began', begin)", set()),
         ("print('took', time.time() - t, 'rate', a / (time.time() - t))", set()),
         ("loss = 0\nloss += a\nspent = 0\nspent += time.time() - t\nprint('loss', loss, 'spent', spent)", set()),
     ],

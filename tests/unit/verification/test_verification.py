@@ -952,6 +952,25 @@ def test_a_cell_of_a_notebook_is_named_and_a_package_has_a_seed() -> None:
     assert cause.attempt == "look for a seed among the options of webdataset, or report it there"
 
 
+def test_a_line_that_is_known_comes_before_a_suspect_without_one() -> None:
+    """OpenSSL adds addresses to the entropy that it draws: the line that draws is the cause."""
+    source = "import ssl\nweights = ssl.RAND_bytes(64)\n"
+    line = Culprit(
+        suspect="entropy",
+        call="getrandom of the C library",
+        module="__main__",
+        place="/workspace/train.py:2",
+        file="/workspace/train.py",
+        line=2,
+    )
+    both = evidence(sources={"train.py": source}, proven=("addresses", "entropy"), culprits=(line,))
+    first, second = rank_causes(both)
+    assert first.where == "train.py:2"
+    assert "RAND_bytes" in first.what
+    assert "addresses" in second.what
+    assert "proven" in second.what
+
+
 def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itself() -> None:
     """The import system makes a set of what it finds, metadata are found by name: the order is of no consequence."""
     names = (
