@@ -13,7 +13,7 @@ from envbuild.lockfile import model as locks
 from envbuild.operations.events import DamagedEntry, Detail, Events, Note, StoreChecked
 from envbuild.operations.fetch import fetch_some
 from envbuild.operations.load_lock import load_lock
-from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
+from envbuild.store.gc import Rules, chosen, collect, forget_locks, size_of, sweep
 from envbuild.store.inventory import StoreEntry, inventory, kinds_of
 from envbuild.store.leases import collecting, users
 from envbuild.store.objects import Store
@@ -209,7 +209,7 @@ def collect_garbage(request: GarbageRequest, events: Events, store: Store | None
             gone = collect(store, going, advance) if going else []
         forgotten = forget_locks(roots, oldest)
         events.report(Detail(text=f"{plural(len(forgotten), 'lock')} forgotten, whose files are gone"))
-        half_made = sweep(store)
+        half_made = sweep(store) + _sweep_steps(store)
     return GarbageResult(
         removed=tuple(gone),
         left=sum(entry.size for entry in held) - sum(entry.size for entry in gone),
@@ -217,6 +217,17 @@ def collect_garbage(request: GarbageRequest, events: Events, store: Store | None
         half_made=half_made,
         in_use=len(going) - len(gone),
     )
+
+
+def _sweep_steps(store: Store) -> int:
+    """Remove what killed commands left of build steps, as the next step would; returns its bytes."""
+    from envbuild.engine.local.namespaces import sweep_steps
+
+    steps = store.root / "derived" / "steps"
+    before = size_of(steps)
+    if before:
+        sweep_steps(steps)
+    return max(0, before - size_of(steps))
 
 
 def _unused(store: Store, going: Sequence[StoreEntry]) -> list[StoreEntry]:

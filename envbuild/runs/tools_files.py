@@ -19,7 +19,7 @@ MOST_OF_LOCK = 64
 """Bytes of a lock that are looked at."""
 _ENGINES = (
     r"/(?:proc|sys|dev(?!/shm/))(?:/.*)?|/(?:var/)?run(?:/(?:envbuild|lock|secrets|user|systemd|mount|netns|nvidia[^/]*"
-    r"|cdi|host|dbus|udev|utmp|opengl-driver|motd[^/]*|\.containerenv)(?:/.*)?)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
+    r"|cdi|host|podman-init|dbus|udev|utmp|opengl-driver|motd[^/]*|\.containerenv)(?:/.*)?)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
     r"|/(?:usr/)?s?bin/(?:docker-init|catatonit|podman-init)"
 )
 _DRIVERS = (

@@ -119,7 +119,7 @@ class NamespaceSteps:
         """Run a step to its command's end; gives its root and what the script writes of its result."""
         with ExitStack() as stack:
             with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
-                self._sweep()
+                _sweep(self._scratch)
                 name = tempfile.mkdtemp(prefix="step-", dir=self._scratch)
                 lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
                 later = isinstance(step, TreeStep) and step.removed_later
@@ -156,15 +156,22 @@ class NamespaceSteps:
                 assert process.stdout is not None  # noqa: S101 - a pipe
                 yield root, BufferedReader(_Checked(process, step), buffer_size=1 << 20)
 
-    def _sweep(self) -> None:
-        """Remove what steps left whose process was killed."""
-        for left in self._scratch.glob("step-*"):
-            with suppress(OSError):
-                with (left / "lock").open("wb") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    gone = remove_tree(left)
-                if not gone:
-                    _remove(left)
+
+def sweep_steps(folder: Path) -> None:
+    """Remove what killed commands left of their steps in this folder; steps that run stay."""
+    if folder.is_dir():
+        with _alone(folder):
+            _sweep(folder)
+
+
+def _sweep(folder: Path) -> None:
+    for left in folder.glob(f"step-{'[a-z0-9_]' * 8}"):  # as mkdtemp names them
+        with suppress(OSError):
+            with (left / "lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                gone = remove_tree(left)
+            if not gone:
+                _remove(left)
 
 
 @contextmanager

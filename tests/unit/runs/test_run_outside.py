@@ -130,7 +130,7 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/tmp/.ses", "/tmp/mat-debug-17.log", "/tmp/dask-scratch-space/worker-78w7ci71.dirlock",
         "/tmp/matplotlib-x1y2/fontlist.json", "/tmp/pymp-ab12/x", "/tmp/a.lock", "/dev/shm/psm_1a2b3c",
         "/dev/shm/torch_12_345", "/dev/shm/sem.mp-x", "/tmp/home/.python_history", "/tmp/.X11-unix/X0",
-        "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init",
+        "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init", "/run/podman-init",
         "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libnvidia-ml.so.560.35", "/usr/bin/nvidia-smi",
         "/tmp/home/.prefect/prefect.db", "/tmp/home/.prefect/prefect.db-wal",
         "/tmp/home/.prefect/storage/9f86d081884c4d659a2feaa0c55ad015",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -74,6 +75,22 @@ def test_a_collection_removes_only_what_envbuild_has_named(store: Store) -> None
     assert invoke(["store", "gc", "--older-than", "0"]) == 0
     assert not store.has(extra)
     assert [name for name in FOREIGN if not (store.root / name).exists()] == []
+
+
+def test_a_collection_removes_the_steps_of_killed_commands(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their bytes count as freed; a build that finds its layers made looks for no step."""
+    store.add_bytes(b"x")
+    leases.end(store.root)
+    step = store.root / "derived/steps/step-2k_a7o31"
+    (step / "root/etc/skel").mkdir(parents=True)
+    (step / "root/etc/skel/.bashrc.dpkg-new").write_bytes(b"# three\n" * 1000)
+    (step / "lock").touch()
+    assert invoke(["store", "gc", "--dry-run", "--json"]) == 0
+    assert step.exists()
+    capsys.readouterr()
+    assert invoke(["store", "gc", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["freed"] >= 8000
+    assert not step.exists()
 
 
 def test_a_new_store_is_marked(store: Store) -> None:
