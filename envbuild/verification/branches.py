@@ -17,6 +17,7 @@ from envbuild.core.redact import MASK
 from envbuild.record.model import Record
 from envbuild.record.processes import effective
 from envbuild.verification.evidence import Evidence
+from envbuild.verification.targets import last_name
 
 _PARSED = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args"))
 _EXPOSING = re.compile(r"\b(?:globals|locals|eval|exec|vars|getattr)\s*\(|\bfire\b|\bimport_module\b|\bsys\.modules\b")
@@ -176,7 +177,7 @@ def _holding_parsed(tree: ast.Module) -> Iterator[str]:
     """Yield the names bound to what ``parse_args`` returned, and parameters of functions that are called so too."""
     names = set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _last(node.value.func) in _PARSED:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and last_name(node.value.func) in _PARSED:
             for target in node.targets:
                 inner = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
                 if isinstance(inner, ast.Name):
@@ -286,7 +287,7 @@ def _value(node: ast.expr, facts: _Facts) -> Any:
 
 
 def _is_argv(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "argv" and _last(node.value) == "sys"
+    return isinstance(node, ast.Attribute) and node.attr == "argv" and last_name(node.value) == "sys"
 
 
 def _part_of_arguments(node: ast.Subscript, facts: _Facts) -> Any:
@@ -321,7 +322,3 @@ def _returned(node: ast.Call, facts: _Facts) -> Any:
     if _FROM_OUTSIDE.search(key) is not None:
         return _UNKNOWN
     return _value(node.args[1], facts) if len(node.args) > 1 else None
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

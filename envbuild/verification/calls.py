@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from envbuild.verification.foreign import STARTING
+from envbuild.verification.targets import last_name
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
@@ -293,7 +294,7 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield UNORDERED
     if _is_false(given.get("in_order", node)):
         yield OUT_OF_ORDER
-    if _last(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
+    if last_name(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
         yield FOREST
     if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
         yield ANY_RANK
@@ -328,7 +329,7 @@ def _is_isolated(node: ast.Call) -> bool:
     """Whether a Python is started that does not get, or does not read, PYTHONHASHSEED."""
     first, *rest = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else [node.args[0]]
     texts = [each.value for each in (first, *rest) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    if _last(first) != "executable" and not (texts and re.search(r"(?:\A|/)python[\d.]*(?:\s|\Z)", texts[0])):
+    if last_name(first) != "executable" and not (texts and re.search(r"(?:\A|/)python[\d.]*(?:\s|\Z)", texts[0])):
         return False
     words = " ".join(texts).split()[isinstance(first, ast.Constant) :]
     flags = itertools.takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), words)
@@ -380,7 +381,9 @@ def _is_harmless(call: ast.Call, name: str) -> bool:
 def _of_objects(call: ast.Call) -> bool:
     """Whether an array is one of objects, which NumPy fills with ``None``."""
     given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "dtype")]
-    return any(_last(each) in ("object", "object_") or getattr(each, "value", "") in ("O", "object") for each in given)
+    return any(
+        last_name(each) in ("object", "object_") or getattr(each, "value", "") in ("O", "object") for each in given
+    )
 
 
 def _writes_partly(call: ast.Call, name: str) -> bool:
@@ -448,7 +451,7 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
 
 def _of_plain_values(annotation: ast.expr) -> bool:
     """Whether an annotation is that of a set of texts or numbers, whose hashes are the same in each run."""
-    plain = isinstance(annotation, ast.Subscript) and _last(annotation.slice) in (
+    plain = isinstance(annotation, ast.Subscript) and last_name(annotation.slice) in (
         "str",
         "bytes",
         "int",
@@ -461,7 +464,7 @@ def _of_plain_values(annotation: ast.expr) -> bool:
 def _says_set(annotation: ast.expr) -> bool:
     """Whether an annotation is that of a set: ``set[Node]``, ``typing.Set``."""
     node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-    return _last(node) in ("set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet", "WeakSet")
+    return last_name(node) in ("set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet", "WeakSet")
 
 
 def _target(node: ast.expr) -> str:
@@ -505,11 +508,7 @@ def _is_set(node: ast.expr, named: Collection[str]) -> bool:
         return True
     if isinstance(node, ast.Name | ast.Attribute):
         return _target(node) in named
-    return isinstance(node, ast.Call) and _last(node.func) in ("set", "frozenset", "WeakSet")
-
-
-def _last(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return isinstance(node, ast.Call) and last_name(node.func) in ("set", "frozenset", "WeakSet")
 
 
 def _name(node: ast.expr, names: dict[str, str]) -> str:

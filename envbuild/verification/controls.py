@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.lines import TextDifference
+from envbuild.verification.lines import TextDifference, lines_in_pairs
 from envbuild.verification.screen import BINARY
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def other_controls(name: str, before: bytes, after: bytes, masks: tuple[Masks, M
     """
     if b"\x1b[" not in before and b"\x1b[" not in after:
         return
-    lines = [text.decode("utf-8", "replace").replace("\r\n", "\n").split("\n") for text in (before, after)]
-    if len(lines[0]) != len(lines[1]):
-        return
-    for number, (mine, theirs) in enumerate(zip(*lines, strict=True), 1):
+    for number, mine, theirs in lines_in_pairs(before, after):
         if (
             mine == theirs
             or max(len(mine), len(theirs)) > _LONGEST

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from envbuild.verification.targets import last_name
+
 _TARGETS = {"Thread": 1, "Timer": 1, "run_in_executor": 1}
 """Which argument is the function that runs in a thread, by the last part of what is called; 0 for those of pools."""
 _OF_POOLS = frozenset(("submit", "map", "starmap", "imap", "imap_unordered", "apply_async", "map_async", "to_thread"))
@@ -25,7 +27,7 @@ def run_by_threads(source: str) -> str | None:
     for target in _targets(tree):
         if isinstance(target, ast.Lambda):
             left.append(target)
-        elif (found := functions.get(_last(target))) is not None:
+        elif (found := functions.get(last_name(target))) is not None:
             left += found
         else:
             return None
@@ -43,7 +45,7 @@ def _text(source: str, left: list[ast.AST], functions: dict[str, list[ast.AST]])
         seen[id(node)] = ast.get_source_segment(source, node) or ""
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
-                left += functions.get(_last(each.func), [])
+                left += functions.get(last_name(each.func), [])
     return "\n".join(seen.values())
 
 
@@ -52,7 +54,7 @@ def _targets(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        name = _last(node.func)
+        name = last_name(node.func)
         at = _TARGETS.get(name, 0 if name in _OF_POOLS and isinstance(node.func, ast.Attribute) else None)
         if at is None:
             continue
@@ -62,7 +64,7 @@ def _targets(tree: ast.Module) -> Iterator[ast.expr]:
 
 def _unwrapped(target: ast.expr) -> ast.expr:
     """Return the function that ``functools.partial`` is given."""
-    while isinstance(target, ast.Call) and _last(target.func) == "partial" and target.args:
+    while isinstance(target, ast.Call) and last_name(target.func) == "partial" and target.args:
         target = target.args[0]
     return target
 
@@ -70,9 +72,5 @@ def _unwrapped(target: ast.expr) -> ast.expr:
 def _own_runs(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the methods ``run`` of classes that are threads."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and any(_last(base).endswith("Thread") for base in node.bases):
+        if isinstance(node, ast.ClassDef) and any(last_name(base).endswith("Thread") for base in node.bases):
             yield from (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "run")
-
-
-def _last(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -29,6 +30,14 @@ class TextDifference(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     before: str
     after: str
+
+
+def lines_in_pairs(before: bytes, after: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of two texts, each with its number from 1; nothing if one has more lines than the other."""
+    mine, theirs = (text.decode("utf-8", "replace").replace("\r\n", "\n").split("\n") for text in (before, after))
+    if len(mine) == len(theirs):
+        for number, pair in enumerate(zip(mine, theirs, strict=True), 1):
+            yield number, *pair
 
 
 def difference_of(before: str, after: str) -> str:

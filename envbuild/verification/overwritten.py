@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.lines import TextDifference
+from envbuild.verification.lines import TextDifference, lines_in_pairs
 from envbuild.verification.screen import BINARY
 
 if TYPE_CHECKING:
@@ -53,11 +53,8 @@ def other_states(name: str, before: bytes, after: bytes, masks: tuple[Masks, Mas
     """
     if b"\r" not in before and b"\x1b" not in before:
         return
-    lines = [text.decode("utf-8", "replace").replace("\r\n", "\n").split("\n") for text in (before, after)]
-    if len(lines[0]) != len(lines[1]):
-        return
     left = _MOST
-    for number, (mine, theirs) in enumerate(zip(*lines, strict=True), 1):
+    for number, mine, theirs in lines_in_pairs(before, after):
         if mine == theirs or _BACK.search(mine) is None or BINARY.search(_CONTROL.sub("", mine)) is not None:
             continue
         states = _states(mine, masks[0]), _states(theirs, masks[1])

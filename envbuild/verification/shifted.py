@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
+from envbuild.verification.targets import in_pairs, last_name, stored
+
 _DRAWN = frozenset(("SystemRandom", "default_rng", "randbelow", "sample", "shuffle", "token_bytes", "token_hex"))
 """Calls of which something drawn comes, next to those that ``unmeasured`` knows."""
 _ROUNDS = 30
@@ -35,7 +37,7 @@ class Shifted:
         return node is not None and self._any and _reaches(node, self._moves, self._moved)
 
     def _draws(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and _last(node.func) in self._drawing
+        return isinstance(node, ast.Call) and last_name(node.func) in self._drawing
 
     def _is_drawn(self, node: ast.AST) -> bool:
         return _reaches(node, self._draws, self._drawn) and not self._of_clock(node)
@@ -61,7 +63,7 @@ class Shifted:
             for node in self.nodes:
                 found.update(name for name, value in _given(node) if _reaches(value, asks, found))
                 if isinstance(node, ast.AugAssign) and asks(node):
-                    found.update(_stored(node.target))
+                    found.update(stored(node.target))
             if len(found) == before:
                 break
         return frozenset(found)
@@ -78,40 +80,16 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             pairs = (pair for target in targets for pair in in_pairs(target, value))
-            yield from ((name, part) for target, part in pairs for name in _stored(target))
+            yield from ((name, part) for target, part in pairs for name in stored(target))
         case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
-            yield from ((name, value) for name in _stored(target))
+            yield from ((name, value) for name in stored(target))
         case ast.AnnAssign(target=target, value=value) if value is not None:
-            yield from ((name, value) for name in _stored(target))
+            yield from ((name, value) for name in stored(target))
         case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
-            yield from ((name, value) for name in _stored(target))
+            yield from ((name, value) for name in stored(target))
         case ast.FunctionDef(name=name):
             yield from ((name, each.value) for each in ast.walk(node) if isinstance(each, ast.Return) and each.value)
 
 
-def in_pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Yield what an assignment gives a value to, with it; of ``a, b = c, d`` each by itself."""
-    ones, others = (each.elts if isinstance(each, ast.Tuple | ast.List) else [] for each in (target, value))
-    if not ones or len(ones) != len(others) or any(isinstance(each, ast.Starred) for each in (*ones, *others)):
-        yield target, value
-        return
-    for one, other in zip(ones, others, strict=True):
-        yield from in_pairs(one, other)
-
-
 def _reaches(node: ast.AST, asks: Callable[[ast.AST], bool], names: frozenset[str] | set[str]) -> bool:
-    return any(asks(each) or (_last(each) in names and not isinstance(each, ast.alias)) for each in ast.walk(node))
-
-
-def _stored(target: ast.AST) -> Iterator[str]:
-    if isinstance(target, ast.Tuple | ast.List):
-        for each in target.elts:
-            yield from _stored(each)
-    elif name := _last(target):
-        yield name
-
-
-def _last(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+    return any(asks(each) or (last_name(each) in names and not isinstance(each, ast.alias)) for each in ast.walk(node))

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
-from envbuild.verification.shifted import Shifted, in_pairs
+from envbuild.verification.shifted import Shifted
+from envbuild.verification.targets import base_name, in_pairs, last_name, stored
 
 if TYPE_CHECKING:
     from envbuild.verification.measuring_names import Table
@@ -124,7 +125,7 @@ class _Flow:
 
     def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
         """Return the parts of an expression that its value is computed of."""
-        name = _last(node.func) if isinstance(node, ast.Call) else ""
+        name = last_name(node.func) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name in _SEEDED:
             return [node.func]
         if isinstance(node, ast.Call) and name in _DRAWING and name not in self._defined:
@@ -133,11 +134,11 @@ class _Flow:
 
     def _asks(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
-            return _last(node.func) in self._called
+            return last_name(node.func) in self._called
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and node.value.startswith(self._table.paths)
         if isinstance(node, ast.Attribute):
-            of_system = node.attr in _OF_OS and _last(node.value) == "os"
+            of_system = node.attr in _OF_OS and last_name(node.value) == "os"
             return of_system or node.attr in self.touched or node.attr in self._asked or node.attr in self._table.runs
         return isinstance(node, ast.Name) and (
             node.id in self.touched or node.id in self._asked or node.id in self._table.builtins
@@ -172,7 +173,7 @@ class _Flow:
         used, passed = set[str](), set[str]()
         for node in self.nodes:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                (used if id(node) in called else passed).add(_last(node))
+                (used if id(node) in called else passed).add(last_name(node))
         for name, functions in self._defined.items():
             for each in functions:
                 if name in passed or name not in used or each.decorator_list:
@@ -201,11 +202,11 @@ class _Flow:
         for whole in targets:
             for target, part in in_pairs(whole, value):
                 if self.may_measure(part):
-                    self.touched.update(_stored(target))
+                    self.touched.update(stored(target))
 
     def _visit_call(self, call: ast.Call) -> None:
         """A call with a time may keep it: in its object, in what its function gets, and under its keywords."""
-        name = _last(call.func)
+        name = last_name(call.func)
         given = [*call.args, *(each.value for each in call.keywords)]
         own = self._defined.get(name, ())
         by_time = any(map(self.may_measure, given))
@@ -214,10 +215,10 @@ class _Flow:
         if not by_time or name in _SEEDED:
             return
         self.touched.update(each.arg for each in call.keywords if each.arg and self.may_measure(each.value))
-        if isinstance(call.func, ast.Attribute) and (base := _base(call.func.value)) not in self._modules:
+        if isinstance(call.func, ast.Attribute) and (base := base_name(call.func.value)) not in self._modules:
             self.touched.update([base] if base else [])
         if own and name not in _BUILTIN:
-            self.touched.update(base for each in given if (base := _base(each)) and base not in self._modules)
+            self.touched.update(base for each in given if (base := base_name(each)) and base not in self._modules)
         elif not own:
             self.touched.update(self._put(call, name))
 
@@ -227,7 +228,7 @@ class _Flow:
             yield from [str(call.args[1].value)] if isinstance(call.args[1], ast.Constant) else ()
         elif id(call) in self._alone and call.args and name not in _BUILTIN:
             kept = call.func.value if isinstance(call.func, ast.Attribute) else None
-            base = _base(call.args[0]) if kept is None or _base(kept) in self._modules else ""
+            base = base_name(call.args[0]) if kept is None or base_name(kept) in self._modules else ""
             yield from [base] if base and base not in self._modules else []
 
     def _visit_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -255,10 +256,10 @@ class _Flow:
         for each in ast.walk(region):
             self._regions.add(id(each))
             if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store):
-                self.touched.update(_stored(each))
+                self.touched.update(stored(each))
             elif isinstance(each, ast.Call):
-                self._regions |= {id(function) for function in self._defined.get(_last(each.func), ())}
-                base = _base(each.func.value) if isinstance(each.func, ast.Attribute) else ""
+                self._regions |= {id(function) for function in self._defined.get(last_name(each.func), ())}
+                base = base_name(each.func.value) if isinstance(each.func, ast.Attribute) else ""
                 self.touched.update([base] if base and base not in self._modules else [])
 
 
@@ -289,7 +290,7 @@ class _Words:
                 if _PLACE.search(text) is not None and others:
                     self._seen.add(id(first))
                     self._in_text(text, others)
-                elif _last(func) == "print":
+                elif last_name(func) == "print":
                     self._in_turn(node.args)
                 elif others:  # log_metric("train_time", value)
                     self._seen.add(id(first))
@@ -328,7 +329,7 @@ class _Words:
 
     def _into(self, target: ast.AST, value: ast.AST) -> None:
         """Take what is put into a variable, or under keys."""
-        self._take(_last(target), value)
+        self._take(last_name(target), value)
         while isinstance(target, ast.Subscript):
             self._key(target.slice, value)
             target = target.value
@@ -366,27 +367,6 @@ class _Words:
 def _drawing(table: Table) -> Set[str]:
     """Return the names that draw: what they give measures nothing."""
     return table.asks["names"].names if "names" in table.asks else frozenset()
-
-
-def _last(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _base(node: ast.AST) -> str:
-    """Return the name that an object is kept under; empty if it has none."""
-    while isinstance(node, ast.Subscript | ast.Starred):
-        node = node.value
-    return _last(node)
-
-
-def _stored(target: ast.AST) -> Iterator[str]:
-    if isinstance(target, ast.Tuple | ast.List):
-        for each in target.elts:
-            yield from _stored(each)
-    elif name := _base(target):
-        yield name
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

@@ -17,13 +17,13 @@ from envbuild.runs.time_limit import TimeLimit
 
 
 class Engine:
-    """Notes what it is told; the container ends at ``deadly``."""
+    """Notes what is sent to it; the container ends at ``deadly``."""
 
     def __init__(self, deadly: str) -> None:
-        self.deadly, self.told, self.dead = deadly, [], threading.Event()  # type: ignore[var-annotated]
+        self.deadly, self.sent, self.dead = deadly, [], threading.Event()  # type: ignore[var-annotated]
 
-    def tell(self, word: str) -> None:
-        self.told.append(word)
+    def send(self, word: str) -> None:
+        self.sent.append(word)
         if word == self.deadly:
             self.dead.set()
 
@@ -37,29 +37,29 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deadly", "told"),
+    ("deadly", "sent"),
     [
         ("SIGTERM", ["stacks", "SIGTERM"]),
         ("SIGKILL", ["stacks", "SIGTERM", "SIGKILL"]),
     ],
 )
-def test_a_container_whose_time_is_up_is_ended(deadly: str, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_whose_time_is_up_is_ended(deadly: str, sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All its processes show their stacks, then the program is signalled, then killed if it goes on."""
     engine = Engine(deadly)
     if deadly == "SIGTERM":
         monkeypatch.setattr(watchdog, "_ENDING", 600.0)
-    with Watchdog(lambda: 0.0, engine.tell, lambda: engine.tell("stacks")) as dog:
+    with Watchdog(lambda: 0.0, engine.send, lambda: engine.send("stacks")) as dog:
         assert engine.dead.wait(600)
-    assert engine.told == told
+    assert engine.sent == sent
     assert dog.exceeded == 0.0
 
 
 def test_what_no_signal_reaches_is_ended_otherwise() -> None:
     """Whoever passes signals on may have been stopped, then nothing arrives: the run went on for ever."""
     engine, ended = Engine(""), threading.Event()
-    with Watchdog(lambda: 0.0, engine.tell, last=ended.set) as dog:
+    with Watchdog(lambda: 0.0, engine.send, last=ended.set) as dog:
         assert ended.wait(600)
-    assert engine.told == ["SIGTERM", "SIGKILL"]
+    assert engine.sent == ["SIGTERM", "SIGKILL"]
     assert dog.exceeded == 0.0
 
 
@@ -73,10 +73,10 @@ def test_no_limit_and_an_end_in_time() -> None:
             asked.set()
             return limit
 
-        with Watchdog(ask, engine.tell, lambda: engine.tell("stacks")) as dog:
+        with Watchdog(ask, engine.send, lambda: engine.send("stacks")) as dog:
             assert asked.wait(600)
         assert dog.exceeded is None
-    assert engine.told == []
+    assert engine.sent == []
 
 
 def test_the_first_run_sets_the_limit() -> None:

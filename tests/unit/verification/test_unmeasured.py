@@ -89,6 +89,8 @@ def test_what_may_be_of_a_clock_keeps_its_name(source: str) -> None:
         ),
         ("t += a\njson.dump({'point': t}, open('o.json', 'w'))", {"point"}),
         ("def at():\n    return t - a\nprint('point', at())", {"point"}),
+        ("d = {}\nd['k'] = t - a\nprint('point', d['k'])", {"point", "k"}),
+        ("d = [t]\nd[0] += a\nprint('point', d[0])", {"point"}),
         ("if a < 9:\n    t = t - 1\nprint('point', t)", {"point", "t"}),
         ("print('point', t if a < 9 else 0)", {"point"}),
         ("if a < 9:\n    print('point', t)", set()),

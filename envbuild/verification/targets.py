@@ -1,0 +1,39 @@
+"""Names in Python's sources: what is called, and what an assignment gives a value to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the name of a variable, or that of an attribute without its object; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def base_name(node: ast.AST) -> str:
+    """Return the name that an object is kept under, or one that it is an item of; empty if it has none."""
+    while isinstance(node, ast.Subscript | ast.Starred):
+        node = node.value
+    return last_name(node)
+
+
+def stored(target: ast.AST) -> Iterator[str]:
+    """Yield the names that an assignment to a target changes."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for each in target.elts:
+            yield from stored(each)
+    elif name := base_name(target):
+        yield name
+
+
+def in_pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield what an assignment gives a value to, with it; of ``a, b = c, d`` each by itself."""
+    ones, others = (each.elts if isinstance(each, ast.Tuple | ast.List) else [] for each in (target, value))
+    if not ones or len(ones) != len(others) or any(isinstance(each, ast.Starred) for each in (*ones, *others)):
+        yield target, value
+        return
+    for one, other in zip(ones, others, strict=True):
+        yield from in_pairs(one, other)
