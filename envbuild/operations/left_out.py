@@ -174,8 +174,11 @@ class LeftOut:
                     if label_before(before) in self.measuring.shifted and is_dated(text, masks):
                         yield (stream, f"line {row.number}, value {number}"), text
         for path, content in self.runs[at].contents.items():
-            names = (name for name in content.left_out if label_before(last_key(name)) in self.measuring.shifted)
-            yield from (((path, name), text) for name in names if is_dated(text := content.left_out[name], masks))
+            for name, digest in content.left_out.items():
+                if label_before(last_key(name)) in self.measuring.shifted:
+                    text = content.numbers.get(name)  # a date in words has its digest alone
+                    if text is None or is_dated(text, masks):
+                        yield (path, name), text or digest
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""

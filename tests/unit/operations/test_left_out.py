@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from envbuild.operations.left_out import LeftOut
+from envbuild.verification.content.reader import read
 from envbuild.verification.files import masks_of
 from envbuild.verification.measuring import Measuring
 from envbuild.verification.printed import rows
@@ -34,3 +35,18 @@ def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> No
     found = left_out(text, Measuring(shifted=frozenset(["point"])))
     assert [text for _, text in found.moments(0)] == ["1767323046"]
     assert not [*left_out(text, Measuring()).moments(0)]
+
+
+def test_a_moment_in_a_file_is_in_doubt_by_its_key() -> None:
+    """What is left out of files is known by its digest; single numbers are kept as they are written."""
+    data = b'{"at": 1767323046, "saved_at": 1767323047, "time": 2.5, "created": "2026-01-02T03:04:06"}'
+    run = Ran(record=record())
+    content = read(data, masks_of(run.record))
+    assert content is not None
+    run.contents["o.json"] = content
+    shifted = Measuring(shifted=frozenset(["at", "time", "created"]))
+    found = LeftOut(session=cast(Any, None), measuring=shifted, runs=[run], streams=[{}])
+    assert dict(found.moments(0)) == {
+        ("o.json", "at"): "1767323046",
+        ("o.json", "created"): content.left_out["created"],
+    }
