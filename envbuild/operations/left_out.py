@@ -176,9 +176,9 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             for name, digest in content.left_out.items():
                 if label_before(last_key(name)) in self.measuring.shifted:
-                    text = content.numbers.get(name)  # a date in words has its digest alone
-                    if text is None or is_dated(text, masks):
-                        yield (path, name), text or digest
+                    plain = content.numbers.get(name)  # a date in words has its digest alone
+                    if plain is None or is_dated(plain, masks):
+                        yield (path, name), plain or digest
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
