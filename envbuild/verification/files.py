@@ -15,7 +15,7 @@ from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
 from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached, own_names
 from envbuild.verification.content.ocdbt import may_be_parts
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _OTHERS = 64
 """Numbers behind that of the last process of Python that others may have."""

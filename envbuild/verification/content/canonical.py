@@ -13,7 +13,8 @@ from itertools import zip_longest
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.doubtful import (
+from envbuild.verification.dataflow.unmeasured import label_before
+from envbuild.verification.masking.doubtful import (
     MEASURED,
     doubtful_in,
     is_exact,
@@ -22,8 +23,7 @@ from envbuild.verification.doubtful import (
     memory_may_be_simulated,
     numbers_left_out,
 )
-from envbuild.verification.masks import Masked, Masks
-from envbuild.verification.unmeasured import label_before
+from envbuild.verification.masking.masks import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
 """Why files of equal content have other bytes."""

@@ -16,7 +16,7 @@ from envbuild.verification.content.canonical import Canonical, TooMuchError, Unr
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
 from envbuild.verification.content.mlflow import Table, numbers_of_runs, ranks_of_candidates
-from envbuild.verification.masks import moment_of
+from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

@@ -9,7 +9,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.json_texts import Number
-from envbuild.verification.masks import common_host, moment_of
+from envbuild.verification.masking.masks import common_host, moment_of
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations import divergence, verify
-from envbuild.operations.doubtful import Decided
+from envbuild.operations.verification import divergence, verify
+from envbuild.operations.verification.doubtful import Decided
 from envbuild.verification import structure
-from envbuild.verification.lines import TextDifference
+from envbuild.verification.masking.lines import TextDifference
 
 
 @pytest.mark.parametrize(("printed", "quoted"), [("aab", True), ("aba", True), ("aaa", False), ("a", False)])

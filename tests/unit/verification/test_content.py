@@ -28,7 +28,7 @@ from envbuild.record.measurements import kind_of
 from envbuild.verification.content import Difference, compare, database, leaves, read, read_file, read_noted
 from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.content.names import common_names, masked_path
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 if sys.version_info >= (3, 14):
     from compression import zstd

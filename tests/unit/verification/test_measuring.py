@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.measuring import Measuring, measuring
+from envbuild.verification.dataflow.measuring import Measuring, measuring
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.masks import Masks
-from envbuild.verification.overwritten import other_states
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.overwritten import other_states
 
 MASKS = Masks(1_795_800_000.0)
 

@@ -20,15 +20,15 @@ from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.difference.text import shown
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
-from envbuild.operations.verify import Verification
+from envbuild.operations.verification.verify import Verification
 from envbuild.record.compare_outputs import other_metrics
 from envbuild.record.model import Folder, Options, Output, Point, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
-from envbuild.verification import attestation, lines
-from envbuild.verification.calls import (
+from envbuild.verification import attestation
+from envbuild.verification.causes.calls import (
     CALLBACK,
     ISOLATED,
     OUT_OF_ORDER,
@@ -40,18 +40,19 @@ from envbuild.verification.calls import (
     Call,
     calls,
 )
-from envbuild.verification.causes import rank_causes
+from envbuild.verification.causes.evidence import SHARED_GENERATOR, Culprit, Evidence, Operation
+from envbuild.verification.causes.proofs import PROVEN
+from envbuild.verification.causes.ranking import rank_causes
+from envbuild.verification.causes.source_causes import suspects
 from envbuild.verification.channels import metrics_of
 from envbuild.verification.content import read
-from envbuild.verification.evidence import SHARED_GENERATOR, Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import agree_in_names, judge
-from envbuild.verification.lines import TextDifference
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import Printed
-from envbuild.verification.proofs import PROVEN
+from envbuild.verification.masking import lines
+from envbuild.verification.masking.lines import TextDifference
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import Printed
 from envbuild.verification.ran import Ran
-from envbuild.verification.source_causes import suspects
 from envbuild.verification.verdict import Channel, Verdict
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
