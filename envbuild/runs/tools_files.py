@@ -68,6 +68,7 @@ _OF_PROJECT = lazy(
     r"|\.git/(?:index|index\.lock|gc\.log)|\.envbuild/.*|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
 )
 """What tools write into folders of their own in a project."""
+_DIGESTED = lazy(r"/[0-9a-f]{64}\Z")
 _NAMED = 5
 """Of a kind, in so many sentences."""
 
@@ -125,6 +126,7 @@ class _Store(msgspec.Struct, frozen=True):
 
 class _Stores(msgspec.Struct, frozen=True):
     forms: dict[str, str]
+    downloads: dict[str, str]
     stores: tuple[_Store, ...]
 
 
@@ -135,11 +137,12 @@ def _stores() -> _Stores:
     return msgspec.toml.decode(package_data.data("stores.toml"), type=_Stores)
 
 
-def notes_on(paths: Iterable[str]) -> Iterator[str]:
+def notes_on(paths: Iterable[str], *, offline: bool = False) -> Iterator[str]:
     """Yield a sentence for each place of files that were left out and may hold results.
 
     Args:
         paths: files that were taken for no results.
+        offline: the run had no network, so that nothing was downloaded.
     """
     unknown = [path for path in paths if path not in _OWN and not _silent().match(path)]
     if not unknown:  # to read the table takes 3 ms, and most programs leave nothing there
@@ -154,7 +157,10 @@ def notes_on(paths: Iterable[str]) -> Iterator[str]:
             others |= set() if notes else {encodable(path)}
         elif (form := known.forms.get(kept["name"] or kept["home"])) is None:
             folders.add(encodable(kept["folder"]))
-        elif kept["inner"] and re.fullmatch(form, kept["inner"]) is None:
+        elif kept["inner"] and (
+            re.fullmatch(form, kept["inner"]) is None
+            or (offline and re.fullmatch(known.downloads.get(kept["name"] or kept["home"], "(?!)"), kept["inner"]))
+        ):
             strange.setdefault(encodable(kept["folder"]), []).append(encodable(kept["inner"]))
     yield from sorted(found)
     yield from _first([f"{each} was taken for a cache or settings of a tool, and not looked at" for each in folders])
@@ -173,6 +179,31 @@ def notes_on_project(paths: Iterable[str]) -> Iterator[str]:
     """
     others = (encodable(path) for path in paths if _OF_PROJECT.fullmatch(f"/{path}") is None)
     yield from _first([f"{each} is in a folder of a tool, and was not looked at" for each in others])
+
+
+def notes_on_special(before: Iterable[str], after: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each FIFO, socket or device that a program left: it has a name and no content.
+
+    And for folders whose extended attributes it has set; see ``workspace.scan``.
+    """
+    left = {*after}.difference(before)
+    folders = {path for path in left if _DIGESTED.search(path) is not None}
+    yield from _first(
+        f"{encodable(path)} was not looked at: it is a FIFO, a socket or a device" for path in left - folders
+    )
+    yield from _first(
+        f"extended attributes of the folder {encodable(_DIGESTED.sub('', path))} were not looked at" for path in folders
+    )
+
+
+def notes_on_empty(folders: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each empty folder that a program left outside its project."""
+    yield from _first(f"{encodable(path)} was not looked at: it is an empty folder" for path in folders)
+
+
+def notes_beyond(folders: Iterable[str]) -> Iterator[str]:
+    """Yield the same of folders of tools in a project with more files than are looked at."""
+    yield from _first(f"{encodable(each)} has very many files, of which the first were looked at" for each in folders)
 
 
 def _some(names: list[str]) -> str:

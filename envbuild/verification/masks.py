@@ -36,6 +36,7 @@ _ERA = 1e8
 """Seconds: three years, in which nearly all runs that are compared were."""
 _NEAR, _QUARTER = 3.0, 900
 """Seconds by which a time of day may be outside of a run, and between time zones at the least."""
+_DAY = 86400
 _ROUNDED = 2.0
 """Seconds by which a moment of a run may be outside of what its record has."""
 _DRAWN = 1000
@@ -59,7 +60,7 @@ SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
-_GUESSED = "guessed"
+_GUESSED, _STRANGE = "guessed", "strange"
 _OF_RUN = "of the run"
 """That a line was masked, or not, by when its run was or which processes it had: in another run it may be otherwise."""
 _OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
@@ -93,6 +94,8 @@ _LOGGED_BY_CLOCK = lazy(
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
 (comet_ml/logging_messages.py) too."""
+_CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|[-:])")
+"""The time of day in a date."""
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
 _ESTIMATED = re.compile(
     r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until|finish|cpu|user|sys|workers?|sum|total|cumulative)(?![a-z])"
@@ -124,6 +127,8 @@ class Masked(msgspec.Struct, frozen=True):
         guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
         names: what was masked as a drawn name, in its order.
         column: a number is in a column of a table whose name data have as well.
+        strange: what was masked and is not of this run as far as that is known: a date, a time of day or a process that
+            it had not, and names of workers, which a program may have for something else.
     """
 
     text: str
@@ -131,6 +136,7 @@ class Masked(msgspec.Struct, frozen=True):
     guessed: bool = False
     names: tuple[str, ...] = ()
     column: bool = False
+    strange: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> bool:
@@ -179,6 +185,7 @@ class Masks:
         self._files: Callable[[], Mapping[str, str]] | None = None
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._processes = range(0)
+        self._own_processes: frozenset[int] = frozenset()
         self.on_several_hosts = False
         self._left_alone = frozenset() if days else OF_DAY
         self._drawn = _any_of(drawn)
@@ -199,6 +206,7 @@ class Masks:
         on_several_hosts: bool = False,
         strict: bool = False,
         own: Callable[[], Mapping[bytes, bytes]] | None = None,
+        own_processes: frozenset[int] = frozenset(),
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -213,11 +221,12 @@ class Masks:
                 if they are not days after it. In experiments clocks may show anything.
             own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
                 under which it is compared.
+            own_processes: numbers of processes that it had without doubt.
         """
         other = copy(self)
         other._strict, other._own = strict, own
         other.on_several_hosts = on_several_hosts
-        other._processes = processes
+        other._processes, other._own_processes = processes, own_processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
@@ -275,6 +284,14 @@ class Masks:
         """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
         return self._start - _ROUNDED <= seconds <= self._end + _ROUNDED
 
+    def seconds_off(self, moment: float) -> float:
+        """Return by how many seconds a moment is outside of the run; 0 for one in it, or if its time is not known."""
+        return max(self._start - moment, moment - self._end, 0.0) if self._strict else 0.0
+
+    def is_strange(self, seconds: float) -> bool:
+        """Whether a moment is none of the run, as far as the run's time is known."""
+        return self._strict and not self.is_during(seconds)
+
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
         line = common_host(line)
@@ -312,9 +329,11 @@ class Masks:
     def _masked(self, line: str, kinds: set[str], names: list[str]) -> Masked:
         """Apply the table to a line that may have something to mask."""
         line = self._apply(_without_row(line, kinds), kinds, names)
-        found = frozenset(kinds - {_GUESSED, _OF_RUN})
+        strange = tuple(sorted(each.removeprefix(_STRANGE) for each in kinds if each.startswith(_STRANGE)))
+        found = frozenset(each for each in kinds - {_GUESSED, _OF_RUN} if not each.startswith(_STRANGE))
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_squeezed(line) if found else line, found, _GUESSED in kinds, tuple(names))
+        text = _squeezed(line) if found else line
+        return Masked(text, found, _GUESSED in kinds, tuple(names), strange=strange)
 
     def _named(self, found: re.Match[str]) -> str:
         name = self.file_with(found[0])
@@ -374,6 +393,8 @@ class Masks:
             return found[0]
         kinds.add(rule.kind)
         name = found[0][len(keep or "") :]
+        if self._strict and self._may_be_strange(rule, found, name):
+            kinds |= {f"{_STRANGE}{name}", _OF_RUN}
         if rule.mark == "slug" or (rule.mark == "drawn" and name.isdecimal()):
             kinds.add(_GUESSED)  # two words, or a number: a program may have given them as well
         if rule.mark == "name":
@@ -382,6 +403,33 @@ class Masks:
         if rule.guessed or part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
+
+    def _may_be_strange(self, rule: Rule, found: re.Match[str], name: str) -> bool:
+        """Whether what is masked is not of this run, or may be something else than what it looks like."""
+        if rule.mark == "worker":
+            return True
+        if rule.mark == "pid":
+            return bool(self._own_processes) and int(name) not in self._own_processes
+        if rule.kind != "times" or (rule.moment is None and rule.text != TIME_OF_DAY):
+            return False
+        around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
+        if _ESTIMATED.search(around) is not None:
+            return False
+        if rule.moment is epoch:
+            moment = epoch(found)
+            return moment is not None and self.is_strange(moment)
+        clock = _CLOCK_IN.search(name)
+        if clock is None:
+            return rule.moment is not None and self._is_other_day(rule.moment(found))
+        seconds = sum(float(part.replace(",", ".")) * 60.0**power for power, part in enumerate(clock.groups()[::-1]))
+        if rule.moment is None:
+            return (seconds - self._start + _NEAR) % _DAY > self.took + 2 * _NEAR and seconds > self.took + _NEAR
+        noon = rule.moment(found)
+        return noon is not None and self.is_strange(noon - _DAY / 2 + seconds)
+
+    def _is_other_day(self, noon: float | None) -> bool:
+        """Whether a day is none on which the run was, by UTC; ``noon`` of it, in seconds since 1970."""
+        return noon is not None and not self._start - _DAY / 2 - _NEAR <= noon <= self._end + _DAY / 2 + _NEAR
 
     def _may_be_of_day(self, found: re.Match[str]) -> bool:
         """Whether a time of day is of the run, or one that is estimated."""

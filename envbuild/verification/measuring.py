@@ -47,6 +47,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
             of them.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
+        glued: another value is put behind a time and a point or a comma, as parts of a second are.
     """
 
     time: bool = True
@@ -57,6 +58,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     makes_hex: bool | None = None
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
+    glued: bool = False
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -79,9 +81,9 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
-        makes_names = _CONSTRUCTED in names
+        makes_names = makes_names or _CONSTRUCTED in names or any(map(_gives_node, ast.walk(tree)))
     known = bool(sources) and "all" not in asked
-    unmeasured, shifted = unmeasured_words(trees, own, known_names()) if follow else (frozenset(), frozenset())
+    words = unmeasured_words(trees, own, known_names()) if follow else None
     return Measuring(
         time=not known or "time" in asked,
         memory=not known or "memory" in asked,
@@ -89,8 +91,9 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
-        unmeasured=unmeasured,
-        shifted=shifted,
+        unmeasured=words.unmeasured if words is not None else frozenset(),
+        shifted=words.shifted if words is not None else frozenset(),
+        glued=words is not None and words.glued,
     )
 
 
@@ -103,6 +106,13 @@ def _makes_hex(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return _HEX.search(node.value) is not None
     return isinstance(node, ast.Name) and node.id in ("hex", _CONSTRUCTED)
+
+
+def _gives_node(node: ast.AST) -> bool:
+    """Whether a part of a source gives what is in a UUID next to its time: ``uuid1(node=…)``."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in _OF_CLOCK and bool(node.args or node.keywords)
+    return isinstance(node, ast.Attribute) and node.attr == "_node" and isinstance(node.ctx, ast.Store)
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

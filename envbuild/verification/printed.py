@@ -19,6 +19,7 @@ import msgspec
 from envbuild.core.patterns import lazy
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import SharedNames, shortened
+from envbuild.verification.durations import are_far_apart
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.masked_lines import Lines
 from envbuild.verification.masks import BY_CLOCK, Masked, Masks
@@ -224,6 +225,28 @@ def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
         if mine.masked.text != theirs.masked.text:
             return
         if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
+            yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+
+
+def strange(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
+    """Yield the lines of two streams that are equal but for what was masked and may be none of the run: see ``Masked``.
+
+    And durations of which one is a hundred times the other, and lasted a second, or one alone is below zero: their unit
+    or sign may be a result.
+
+    Args:
+        name: of the stream.
+        before, after: what was printed, line by line alike but for what is masked.
+        masks: of the two runs.
+    """
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return
+        if mine.text == theirs.text or not mine.masked.kinds:
+            continue
+        if mine.masked.strange != theirs.masked.strange or (
+            "times" in mine.masked.kinds and are_far_apart(mine.text, theirs.text)
+        ):
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
 
 
