@@ -42,9 +42,14 @@ _TOOLS = (
 )  # fmt: skip
 """How the names of folders and files begin that tools make for themselves in temporary folders; the last are those
 of ONNX Runtime's telemetry, and locks of Dask's workers."""
-_MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
+_MEMORY = (r"torch_\d+_", r"sem\.", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
 """The same for shared memory: segments that were not given back."""
-_OF_RESULTS = r"(?:npy|npz|pt|pth|ckpt|h5|hdf5|keras|safetensors|onnx|parquet|csv|tsv|jsonl|ipynb)"
+_OWN_MEMORY = ("psm_", "wnsm_", "pym-")
+"""Segments that Python makes for a program, which may have left a result in one."""
+_OF_RESULTS = (
+    r"(?:npy|npz|pt|pth|ckpt|h5|hdf5|keras|safetensors|onnx|parquet|csv|tsv|jsonl|ipynb"
+    r"|joblib|msgpack|feather|arrow|tfrecords?|pickle|sqlite3?|zip|gz|zst|png|pdf)"
+)
 """Ends of names of what programs save: no tool has such files in its temporary folders."""
 _COMPILED = r"__pycache__/[^/]+\.(?:pyc(?:\.\d+)?|pyo)|[^/]+-\d+\.py3\d+t?\.nbi|[^/]+-\d+\.py3\d+t?\.\d+\.nbc"
 _CACHES = rf"fontlist-v[\d.]+\.json|{_COMPILED}"
@@ -65,7 +70,9 @@ _CACHE = lazy(
 """What is kept below a folder of caches or settings, and for what."""
 _OF_PROJECT = lazy(
     rf".*/(?:{_COMPILED}|\.pytest_cache/(?:README\.md|\.gitignore|CACHEDIR\.TAG|v/cache/\w+)"
-    r"|\.git/(?:index|index\.lock|gc\.log)|\.envbuild/.*|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
+    r"|\.git/(?:index|index\.lock|gc\.log)"
+    rf"|\.envbuild/(?:(?!.*\.{_OF_RESULTS}\Z)[^/]+|(?:runs|verify|locks|sources|inputs|bisect-[^/]+)/.*)"
+    r"|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
 )
 """What tools write into folders of their own in a project."""
 _DIGESTED = lazy(r"/[0-9a-f]{64}\Z")
@@ -80,7 +87,7 @@ _OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbu
 def _noise() -> re.Pattern[str]:
     """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
     return re.compile(
-        rf"(?:{_engines()})|{_of_tools()}|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
+        rf"(?:{_engines()})|{_of_tools()}|{_of_programs()}|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
         rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
     )
 
@@ -97,6 +104,10 @@ def _engines() -> str:
 
 def _of_tools() -> str:
     return rf"/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})|/dev/shm/(?:{'|'.join(_MEMORY)})"
+
+
+def _of_programs() -> str:
+    return rf"/dev/shm/(?:{'|'.join(_OWN_MEMORY)})"  # noqa: S108 - a path in the container
 
 
 def is_noise(path: str) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from datetime import datetime, timezone
 from fnmatch import translate
 from functools import lru_cache, partial
 
@@ -94,8 +95,19 @@ _LOGGED_BY_CLOCK = lazy(
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
 (comet_ml/logging_messages.py) too."""
-_CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|[-:])")
+_CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|:|-\d\d(?!:?\d\d))")
 """The time of day in a date."""
+_WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE)
+_HALF = re.compile(r"\s?([ap])m\b", re.IGNORECASE)
+_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)\b")
+_GLOG = re.compile(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)\S*(?:\s+(\d+))?")
+_PORTS = range(32768, 61000)
+"""Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
+_OBJECTS = 16
+"""Of whose multiples addresses of objects and of threads are."""
+_THREADS, _OTHER_THREADS = range(0x7E0000000000, 0x800000000000), 1 << 12
+"""What Python calls a thread's identity, and how many threads there may be whose numbers are behind the processes'."""
+_BEHIND_DATE = "(?P<keep>⟨date⟩[-_.])"
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
 _ESTIMATED = re.compile(
     r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until|finish|cpu|user|sys|workers?|sum|total|cumulative)(?![a-z])"
@@ -406,10 +418,19 @@ class Masks:
 
     def _may_be_strange(self, rule: Rule, found: re.Match[str], name: str) -> bool:
         """Whether what is masked is not of this run, or may be something else than what it looks like."""
-        if rule.mark == "worker":
-            return True
-        if rule.mark == "pid":
-            return bool(self._own_processes) and int(name) not in self._own_processes
+        match rule.mark:
+            case "worker":
+                return True
+            case "pid":
+                return bool(self._own_processes) and int(name) not in self._own_processes
+            case "log":
+                return self._is_other_log(name)
+            case "port":
+                return int(name) not in _PORTS
+            case "address":
+                return name.isdecimal() and int(name) % _OBJECTS != 0
+            case "name":
+                return rule.text.startswith(_BEHIND_DATE) and name.isdecimal()
         if rule.kind != "times" or (rule.moment is None and rule.text != TIME_OF_DAY):
             return False
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
@@ -418,14 +439,46 @@ class Masks:
         if rule.moment is epoch:
             moment = epoch(found)
             return moment is not None and self.is_strange(moment)
-        clock = _CLOCK_IN.search(name)
+        return self._is_other_date(name, rule.moment(found) if rule.moment is not None else None)
+
+    def _is_other_date(self, text: str, noon: float | None) -> bool:
+        """Whether a date or a time of day is none of the run, by UTC or by the offset that is said.
+
+        Args:
+            text: it.
+            noon: of the day, in seconds since 1970; None for a time of day alone.
+        """
+        clock = _CLOCK_IN.search(text)
+        day = _WEEKDAY.match(text)
+        if day is not None and noon is not None and day[0].lower() != f"{_utc(noon):%a}".lower():
+            return True
         if clock is None:
-            return rule.moment is not None and self._is_other_day(rule.moment(found))
-        seconds = sum(float(part.replace(",", ".")) * 60.0**power for power, part in enumerate(clock.groups()[::-1]))
-        if rule.moment is None:
+            return self._is_other_day(noon)
+        parts = [float(part.replace(",", ".")) for part in clock.groups()]
+        half = _HALF.match(text, clock.end())
+        if half is not None:
+            parts[0] = parts[0] % 12 + (12 if half[1].lower() == "p" else 0)
+        seconds = parts[0] * 3600 + parts[1] * 60 + parts[2]
+        offset = _OFFSET.match(text, clock.end())
+        if offset is not None:
+            seconds -= (int(offset[2]) * 3600 + int(offset[3]) * 60) * (-1 if offset[1] == "-" else 1)
+        if noon is None:
             return (seconds - self._start + _NEAR) % _DAY > self.took + 2 * _NEAR and seconds > self.took + _NEAR
-        noon = rule.moment(found)
-        return noon is not None and self.is_strange(noon - _DAY / 2 + seconds)
+        return self.is_strange(noon - _DAY / 2 + seconds)
+
+    def _is_other_log(self, text: str) -> bool:
+        """Whether the date and time, or the thread, in the prefix of a line of a log is none of the run."""
+        found = _GLOG.match(text)
+        if found is None:
+            return False
+        try:
+            noon = datetime(_utc(self._start).year, int(found[1]), int(found[2]), 12, tzinfo=timezone.utc).timestamp()
+        except ValueError:
+            return True
+        thread = int(found[4] or 0)
+        return self._is_other_date(found[3], noon) or (
+            bool(self._processes) and thread not in _THREADS and thread >= self._processes.stop + _OTHER_THREADS
+        )
 
     def _is_other_day(self, noon: float | None) -> bool:
         """Whether a day is none on which the run was, by UTC; ``noon`` of it, in seconds since 1970."""
@@ -436,6 +489,10 @@ class Masks:
         hours, minutes, seconds = (float(part.replace(",", ".")) for part in _HMS.findall(found[0])[:3])
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
         return self.is_of_day(hours * 3600 + minutes * 60 + seconds) or _ESTIMATED.search(around) is not None
+
+
+def _utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def _squeezed(line: str) -> str:

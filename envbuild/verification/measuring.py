@@ -31,6 +31,7 @@ _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", 
 
 _OF_LOGS = "relativeCreated"
 """In the format of a log: how long the program runs."""
+_AT = re.compile(r"\bat (?:0x)?(?:\Z|[%{])")
 _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
@@ -45,6 +46,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
+        shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
         glued: another value is put behind a time and a point or a comma, as parts of a second are.
@@ -56,6 +58,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     makes_names: bool = False
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
+    shows_addresses: bool = False
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
     glued: bool = False
@@ -91,6 +94,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
+        shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
@@ -113,6 +117,11 @@ def _gives_node(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return _name_of(node.func) in _OF_CLOCK and bool(node.args or node.keywords)
     return isinstance(node, ast.Attribute) and node.attr == "_node" and isinstance(node.ctx, ast.Store)
+
+
+def _shows_address(node: ast.AST) -> bool:
+    """Whether a text has a place for what is at an address."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _AT.search(node.value) is not None
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -27,6 +27,8 @@ from envbuild.verification.screen import PARTIAL, Screen, without_blanks
 
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
+_BLANKS = 8
+"""By which lines of a table differ as its columns are as wide as their numbers."""
 _OF_THREAD = lazy(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) (?:[\w.]+:\d+\] (\[process=\d+\])?)?")
 """The prefix of a line of absl's and glog's log, with the thread that logged it, and what Orbax puts before its own."""
 
@@ -244,10 +246,18 @@ def strange(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
             return
         if mine.text == theirs.text or not mine.masked.kinds:
             continue
-        if mine.masked.strange != theirs.masked.strange or (
-            "times" in mine.masked.kinds and are_far_apart(mine.text, theirs.text)
+        if (
+            mine.masked.strange != theirs.masked.strange
+            or ("times" in mine.masked.kinds and are_far_apart(mine.text, theirs.text))
+            or _has_other_blanks(mine.text, theirs.text)
         ):
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+
+
+def _has_other_blanks(one: str, other: str) -> bool:
+    """Whether two lines have more or fewer blanks than columns have whose numbers have more or fewer digits."""
+    blanks = abs(one.count(" ") - other.count(" "))
+    return blanks > _BLANKS and abs(len(one) - len(other)) > _BLANKS
 
 
 def other_names(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> TextDifference | None:

@@ -374,6 +374,11 @@ class Canonical:
             known = self._strange.get(name)
             self._strange[name] = value if known is None else f"{known[:_PATH]}, {value}"
 
+    def note_moment(self, name: str, value: str, seconds: float) -> None:
+        """Note a time that is left out, in seconds since 1970, if it is none of the run."""
+        if self.masks.is_strange(seconds):
+            self.note_strange(name, value)
+
     def text(self, name: str, value: str, *, doubtful: bool = False) -> None:
         """Count a text of one line but for what is masked in it; ``doubtful``: times in it may be results."""
         masked: Masked = self.masks.mask(value)

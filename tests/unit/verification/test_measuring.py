@@ -158,6 +158,20 @@ def test_values_behind_a_time_look_like_parts_of_a_second(source: str, *, glued:
     assert measuring({"main.py": head + source}).glued == glued
 
 
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("print(f'<Net at {hex(n)}>')", True),
+        ("print('<Net at 0x%x>' % n)", True),
+        ("print('at', n)", False),
+        ("print('done at last')", False),
+    ],
+)
+def test_addresses_that_sources_write_themselves(source: str, *, shown: bool) -> None:
+    """They need be none of an object."""
+    assert measuring({"main.py": source}).shows_addresses == shown
+
+
 def test_a_uuid_of_a_time_with_a_part_that_was_given_is_made() -> None:
     """``uuid1(node=…)`` has 48 bits of whatever the program likes."""
     assert measuring({"main.py": "import uuid\nprint(uuid.uuid1(node=n))"}).makes_names
