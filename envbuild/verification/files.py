@@ -64,6 +64,7 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         on_several_hosts=record.rank is not None,
         strict=record.duration is not None and not _has_fixed_clock(record),
         own=own,
+        own_processes=frozenset(number for each in record.processes for number in (each.pid, each.parent) if number),
     )
 
 

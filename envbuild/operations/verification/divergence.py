@@ -249,6 +249,11 @@ def undecided(project: Path, one: Ran, other: Ran, verdict: Verdict, ignore: Seq
     return found
 
 
+def strange(project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str]) -> Iterator[TextDifference]:
+    """Yield the first lines of each stream with something masked that need be none of the run: ``printed.strange``."""
+    yield from _in_streams(project, runs, verdict, ignore, printed.strange)
+
+
 def written_over(
     project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str]
 ) -> Iterator[TextDifference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
+_FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,}")
+"""A time of day with what may be a part of a second."""
 METRICS = "metrics"
 """Represents metrics among the names of streams and files."""
 ALL = Measuring()
@@ -165,7 +168,7 @@ class LeftOut:
 
         Of durations and rates experiments are made, where their names leave a doubt.
         """
-        if not self.measuring.shifted:
+        if not self.measuring.shifted and not self.measuring.glued:
             return
         masks = masks_of(self.runs[at].record)
         for stream, lines in self.streams[at].items():
@@ -173,9 +176,15 @@ class LeftOut:
                 for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
                     if label_before(before) in self.measuring.shifted and is_dated(text, masks):
                         yield (stream, f"line {row.number}, value {number}"), text
+                if self.measuring.glued and "times" in row.masked.kinds:
+                    for number, found in enumerate(_FRACTION.finditer(row.text)):
+                        yield (stream, f"line {row.number}, fraction {number}"), found[0]
         for path, content in self.runs[at].contents.items():
             for name, digest in content.left_out.items():
-                if label_before(last_key(name)) in self.measuring.shifted:
+                dated = content.dated.get(name, frozenset())
+                if (dated and self.measuring.glued) or not dated.isdisjoint(self.measuring.shifted):
+                    yield (path, name), digest
+                elif label_before(last_key(name)) in self.measuring.shifted:
                     plain = content.numbers.get(name)  # a date in words has its digest alone
                     if plain is None or is_dated(plain, masks):
                         yield (path, name), plain or digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,8 +97,24 @@ class Session:
             for name, places in table.in_other_bytes():
                 files = ((at, table.output(table.runs[at], name)) for at in places)
                 self._open_as_others((at, output.path) for at, output in files if output is not None)
+        for number in numbers:
+            self._note_given(number)
         for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):
             self.ran[number] = changed
+
+    def _note_given(self, number: int) -> None:
+        """Note when the files that a run found were changed, if it left a time that is none of its own."""
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.moments import changed_at
+
+        run, found = self.ran[number], self.done[number]
+        if run.given or found.files is None or not found.files.is_dir():
+            return
+        masks = masks_of(run.record)
+        if any(each.strange for each in run.contents.values()) or any(
+            changed_at(run, path, masks) for path in run.written
+        ):
+            self.ran[number] = replace(run, given=_given_times(found))
 
     def note_mentioned(self, found: Repeated) -> None:
         """Note which of its files whose names hold the time a run mentions, while all of them are still there."""
@@ -265,6 +282,27 @@ def _written(found: Repeated) -> dict[str, int]:
         with suppress(OSError):
             times[output.path] = (found.files / output.path).lstat().st_mtime_ns
     return times
+
+
+def _given_times(found: Repeated) -> frozenset[str]:
+    """Return when the files in a run's copy of the project were changed that it did not write, to be compared.
+
+    Archives of zip have every second second alone.
+    """
+    from envbuild.verification.content.canonical import moment_text
+
+    own = {output.path for output in found.record.outputs}
+    times: set[str] = set()
+    for count, (folder, _, names) in enumerate(os.walk(found.files or "")):
+        if count > _MOST or len(times) > _MOST:
+            break
+        for name in names:
+            path = Path(folder) / name
+            with suppress(OSError, ValueError):
+                if str(path.relative_to(found.files or "")) not in own:
+                    second = path.lstat().st_mtime_ns // 1_000_000_000
+                    times |= {moment_text(second), moment_text(second // 2 * 2)}
+    return frozenset(times)
 
 
 def _links(found: Repeated) -> frozenset[tuple[str, str]]:

@@ -56,6 +56,7 @@ _UUID = re.compile(
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
 _BARE_UUID = re.compile(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
 """Without dashes, of which those with a time of the run are masked."""
+_ANY_ADDRESS = re.compile(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
 _ADDRESS = re.compile(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
 
@@ -216,14 +217,15 @@ def _quoted_uuids(
 
 
 def made_addresses(session: Session, able: Measuring) -> Iterator[str]:
-    """Quote what has the form of an address in memory, other than in the name of an object, and differs.
+    """Quote what has the form of an address in memory, and differs; in the name of an object only if sources make it.
 
     Only where the sources make hexadecimal digits: it may be a digest. Elsewhere it is what ``hex(id(x))`` gives, or
     what a library shows.
     """
+    pattern = _ANY_ADDRESS if able.shows_addresses else _ADDRESS
     if not able.makes_hex:
         return
-    first, *others = (_found_in(session, run.record, session.done[at], _ADDRESS) for at, run in _numbered(session))
+    first, *others = (_found_in(session, run.record, session.done[at], pattern) for at, run in _numbered(session))
     known = {name for each in others for names in each.values() for name in names}
     lone = _where(first, lambda name: name not in known)
     for place, names in islice(lone.items(), _MOST):

@@ -364,7 +364,8 @@ def _undecided(
 
     Of lines without exact numbers there are no doubts, and no experiments.
     """
-    from envbuild.operations.verification.divergence import beyond, coloured, undecided, written_over
+    from envbuild.operations.verification.divergence import beyond, coloured, strange, undecided, written_over
+    from envbuild.verification.moments import strange_times
     from envbuild.verification.structure import other_links, other_order
 
     known = doubts.lines(decided.measured) if doubts is not None else frozenset()
@@ -385,7 +386,9 @@ def _undecided(
         found.append(
             f"{text.path}, line {text.line}, control sequences: {text.before or 'none'} → {text.after or 'none'}"
         )
-    found += (*other_order(session.runs), *other_links(session.runs))
+    for text in strange(session.plan.request.project, session.runs, verdict, options.ignore):
+        found.append(f"{text.path}, line {text.line}: {' → '.join(shown(*excerpts(text.before, text.after)))}")
+    found += (*other_order(session.runs), *other_links(session.runs), *strange_times(session.runs, options.ignore))
     quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 

@@ -89,6 +89,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
         kind = "rate"
+    if out.is_moment(seconds := moment_of(value)) and (kind == "time" or names_moment(key)):
+        out.note_moment(path, text, seconds)
     if _is_thread(path, key) and ADDRESSES[0] <= value <= ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:

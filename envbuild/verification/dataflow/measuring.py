@@ -31,6 +31,7 @@ _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", 
 
 _OF_LOGS = "relativeCreated"
 """In the format of a log: how long the program runs."""
+_AT = re.compile(r"\bat (?:0x)?(?:\Z|[%{])")
 _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
@@ -45,8 +46,10 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
+        shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
+        glued: another value is put behind a time and a point or a comma, as parts of a second are.
     """
 
     time: bool = True
@@ -55,8 +58,10 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     makes_names: bool = False
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
+    shows_addresses: bool = False
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
+    glued: bool = False
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -79,9 +84,9 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
-        makes_names = _CONSTRUCTED in names
+        makes_names = makes_names or _CONSTRUCTED in names or any(map(_gives_node, ast.walk(tree)))
     known = bool(sources) and "all" not in asked
-    unmeasured, shifted = unmeasured_words(trees, own, known_names()) if follow else (frozenset(), frozenset())
+    words = unmeasured_words(trees, own, known_names()) if follow else None
     return Measuring(
         time=not known or "time" in asked,
         memory=not known or "memory" in asked,
@@ -89,8 +94,10 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         makes_names=makes_names,
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
-        unmeasured=unmeasured,
-        shifted=shifted,
+        shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
+        unmeasured=words.unmeasured if words is not None else frozenset(),
+        shifted=words.shifted if words is not None else frozenset(),
+        glued=words is not None and words.glued,
     )
 
 
@@ -103,6 +110,18 @@ def _makes_hex(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return _HEX.search(node.value) is not None
     return isinstance(node, ast.Name) and node.id in ("hex", _CONSTRUCTED)
+
+
+def _gives_node(node: ast.AST) -> bool:
+    """Whether a part of a source gives what is in a UUID next to its time: ``uuid1(node=…)``."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in _OF_CLOCK and bool(node.args or node.keywords)
+    return isinstance(node, ast.Attribute) and node.attr == "_node" and isinstance(node.ctx, ast.Store)
+
+
+def _shows_address(node: ast.AST) -> bool:
+    """Whether a text has a place for what is at an address."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _AT.search(node.value) is not None
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -12,8 +12,9 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable, Iterator, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from envbuild.verification.dataflow.glued import is_glued
 from envbuild.verification.dataflow.shifted import Shifted
 from envbuild.verification.dataflow.targets import base_name, in_pairs, last_name, stored
 
@@ -55,10 +56,22 @@ def label_before(text: str) -> str:
     return found[-1] if found else ""
 
 
-def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words, in texts and as keys, before values that no clock and no measure of memory gave.
+class Words(NamedTuple):
+    """Words, in texts and as keys, before values.
 
-    And those before some of a clock to which something drawn was added.
+    Attributes:
+        unmeasured: that no clock and no measure of memory gave.
+        shifted: of a clock to which something drawn was added.
+        glued: a value that no clock gave is put behind one of a clock, with a point or a comma between them.
+    """
+
+    unmeasured: frozenset[str] = frozenset()
+    shifted: frozenset[str] = frozenset()
+    glued: bool = False
+
+
+def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -> Words:
+    """Return the words before values that no clock, and no measure of memory, gave.
 
     Args:
         trees: the program's own sources.
@@ -67,10 +80,11 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     """
     flow = _Flow([*trees], own, table)
     if len(flow.nodes) > _MOST or not flow.follow():
-        return frozenset(), frozenset()
+        return Words()
     words, moved = _Words(flow), _Words(Shifted(flow.nodes, flow.may_measure, _DRAWING))
     unmeasured = words.untouched - words.touched - words.elsewhere - flow.touched - {""}
-    return frozenset(unmeasured), frozenset(moved.touched - {""})
+    glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
+    return Words(frozenset(unmeasured), frozenset(moved.touched - {""}), glued)
 
 
 class _Flow:

@@ -175,6 +175,7 @@ class _Reports:
                 masked.guessed or shown.guessed,
                 masked.names,
                 shown.guessed,
+                masked.strange,
             )
         return shown.text, masked
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from datetime import datetime, timezone
 from fnmatch import translate
 from functools import lru_cache, partial
 
@@ -36,6 +37,7 @@ _ERA = 1e8
 """Seconds: three years, in which nearly all runs that are compared were."""
 _NEAR, _QUARTER = 3.0, 900
 """Seconds by which a time of day may be outside of a run, and between time zones at the least."""
+_DAY = 86400
 _ROUNDED = 2.0
 """Seconds by which a moment of a run may be outside of what its record has."""
 _DRAWN = 1000
@@ -59,7 +61,7 @@ SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
-_GUESSED = "guessed"
+_GUESSED, _STRANGE = "guessed", "strange"
 _OF_RUN = "of the run"
 """That a line was masked, or not, by when its run was or which processes it had: in another run it may be otherwise."""
 _OF_SO_MANY = lazy(r"\s?/\s?\d+(?![\d.])")
@@ -93,6 +95,19 @@ _LOGGED_BY_CLOCK = lazy(
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
 (comet_ml/logging_messages.py) too."""
+_CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|:|-\d\d(?!:?\d\d))")
+"""The time of day in a date."""
+_WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE)
+_HALF = re.compile(r"\s?([ap])m\b", re.IGNORECASE)
+_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)\b")
+_GLOG = re.compile(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)\S*(?:\s+(\d+))?")
+_PORTS = range(32768, 61000)
+"""Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
+_OBJECTS = 16
+"""Of whose multiples addresses of objects and of threads are."""
+_THREADS, _OTHER_THREADS = range(0x7E0000000000, 0x800000000000), 1 << 12
+"""What Python calls a thread's identity, and how many threads there may be whose numbers are behind the processes'."""
+_BEHIND_DATE = "(?P<keep>⟨date⟩[-_.])"
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
 _ESTIMATED = re.compile(
     r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until|finish|cpu|user|sys|workers?|sum|total|cumulative)(?![a-z])"
@@ -124,6 +139,8 @@ class Masked(msgspec.Struct, frozen=True):
         guessed: a number has nothing but its unit to show that it is a measurement, and a name that may be a result's.
         names: what was masked as a drawn name, in its order.
         column: a number is in a column of a table whose name data have as well.
+        strange: what was masked and is not of this run as far as that is known: a date, a time of day or a process that
+            it had not, and names of workers, which a program may have for something else.
     """
 
     text: str
@@ -131,6 +148,7 @@ class Masked(msgspec.Struct, frozen=True):
     guessed: bool = False
     names: tuple[str, ...] = ()
     column: bool = False
+    strange: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> bool:
@@ -179,6 +197,7 @@ class Masks:
         self._files: Callable[[], Mapping[str, str]] | None = None
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._processes = range(0)
+        self._own_processes: frozenset[int] = frozenset()
         self.on_several_hosts = False
         self._left_alone = frozenset() if days else OF_DAY
         self._drawn = _any_of(drawn)
@@ -199,6 +218,7 @@ class Masks:
         on_several_hosts: bool = False,
         strict: bool = False,
         own: Callable[[], Mapping[bytes, bytes]] | None = None,
+        own_processes: frozenset[int] = frozenset(),
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -213,11 +233,12 @@ class Masks:
                 if they are not days after it. In experiments clocks may show anything.
             own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
                 under which it is compared.
+            own_processes: numbers of processes that it had without doubt.
         """
         other = copy(self)
         other._strict, other._own = strict, own
         other.on_several_hosts = on_several_hosts
-        other._processes = processes
+        other._processes, other._own_processes = processes, own_processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
@@ -275,6 +296,14 @@ class Masks:
         """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
         return self._start - _ROUNDED <= seconds <= self._end + _ROUNDED
 
+    def seconds_off(self, moment: float) -> float:
+        """Return by how many seconds a moment is outside of the run; 0 for one in it, or if its time is not known."""
+        return max(self._start - moment, moment - self._end, 0.0) if self._strict else 0.0
+
+    def is_strange(self, seconds: float) -> bool:
+        """Whether a moment is none of the run, as far as the run's time is known."""
+        return self._strict and not self.is_during(seconds)
+
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
         line = common_host(line)
@@ -312,9 +341,11 @@ class Masks:
     def _masked(self, line: str, kinds: set[str], names: list[str]) -> Masked:
         """Apply the table to a line that may have something to mask."""
         line = self._apply(_without_row(line, kinds), kinds, names)
-        found = frozenset(kinds - {_GUESSED, _OF_RUN})
+        strange = tuple(sorted(each.removeprefix(_STRANGE) for each in kinds if each.startswith(_STRANGE)))
+        found = frozenset(each for each in kinds - {_GUESSED, _OF_RUN} if not each.startswith(_STRANGE))
         # In tables what is next to a number is as wide as the number leaves it.
-        return Masked(_squeezed(line) if found else line, found, _GUESSED in kinds, tuple(names))
+        text = _squeezed(line) if found else line
+        return Masked(text, found, _GUESSED in kinds, tuple(names), strange=strange)
 
     def _named(self, found: re.Match[str]) -> str:
         name = self.file_with(found[0])
@@ -374,6 +405,8 @@ class Masks:
             return found[0]
         kinds.add(rule.kind)
         name = found[0][len(keep or "") :]
+        if self._strict and self._may_be_strange(rule, found, name):
+            kinds |= {f"{_STRANGE}{name}", _OF_RUN}
         if rule.mark == "slug" or (rule.mark == "drawn" and name.isdecimal()):
             kinds.add(_GUESSED)  # two words, or a number: a program may have given them as well
         if rule.mark == "name":
@@ -383,11 +416,83 @@ class Masks:
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
 
+    def _may_be_strange(self, rule: Rule, found: re.Match[str], name: str) -> bool:
+        """Whether what is masked is not of this run, or may be something else than what it looks like."""
+        match rule.mark:
+            case "worker":
+                return True
+            case "pid":
+                return bool(self._own_processes) and int(name) not in self._own_processes
+            case "log":
+                return self._is_other_log(name)
+            case "port":
+                return int(name) not in _PORTS
+            case "address":
+                return name.isdecimal() and int(name) % _OBJECTS != 0
+            case "name":
+                return rule.text.startswith(_BEHIND_DATE) and name.isdecimal()
+        if rule.kind != "times" or (rule.moment is None and rule.text != TIME_OF_DAY):
+            return False
+        around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
+        if _ESTIMATED.search(around) is not None:
+            return False
+        if rule.moment is epoch:
+            moment = epoch(found)
+            return moment is not None and self.is_strange(moment)
+        return self._is_other_date(name, rule.moment(found) if rule.moment is not None else None)
+
+    def _is_other_date(self, text: str, noon: float | None) -> bool:
+        """Whether a date or a time of day is none of the run, by UTC or by the offset that is said.
+
+        Args:
+            text: it.
+            noon: of the day, in seconds since 1970; None for a time of day alone.
+        """
+        clock = _CLOCK_IN.search(text)
+        day = _WEEKDAY.match(text)
+        if day is not None and noon is not None and day[0].lower() != f"{_utc(noon):%a}".lower():
+            return True
+        if clock is None:
+            return self._is_other_day(noon)
+        parts = [float(part.replace(",", ".")) for part in clock.groups()]
+        half = _HALF.match(text, clock.end())
+        if half is not None:
+            parts[0] = parts[0] % 12 + (12 if half[1].lower() == "p" else 0)
+        seconds = parts[0] * 3600 + parts[1] * 60 + parts[2]
+        offset = _OFFSET.match(text, clock.end())
+        if offset is not None:
+            seconds -= (int(offset[2]) * 3600 + int(offset[3]) * 60) * (-1 if offset[1] == "-" else 1)
+        if noon is None:
+            return (seconds - self._start + _NEAR) % _DAY > self.took + 2 * _NEAR and seconds > self.took + _NEAR
+        return self.is_strange(noon - _DAY / 2 + seconds)
+
+    def _is_other_log(self, text: str) -> bool:
+        """Whether the date and time, or the thread, in the prefix of a line of a log is none of the run."""
+        found = _GLOG.match(text)
+        if found is None:
+            return False
+        try:
+            noon = datetime(_utc(self._start).year, int(found[1]), int(found[2]), 12, tzinfo=timezone.utc).timestamp()
+        except ValueError:
+            return True
+        thread = int(found[4] or 0)
+        return self._is_other_date(found[3], noon) or (
+            bool(self._processes) and thread not in _THREADS and thread >= self._processes.stop + _OTHER_THREADS
+        )
+
+    def _is_other_day(self, noon: float | None) -> bool:
+        """Whether a day is none on which the run was, by UTC; ``noon`` of it, in seconds since 1970."""
+        return noon is not None and not self._start - _DAY / 2 - _NEAR <= noon <= self._end + _DAY / 2 + _NEAR
+
     def _may_be_of_day(self, found: re.Match[str]) -> bool:
         """Whether a time of day is of the run, or one that is estimated."""
         hours, minutes, seconds = (float(part.replace(",", ".")) for part in _HMS.findall(found[0])[:3])
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
         return self.is_of_day(hours * 3600 + minutes * 60 + seconds) or _ESTIMATED.search(around) is not None
+
+
+def _utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def _squeezed(line: str) -> str:

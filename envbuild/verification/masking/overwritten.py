@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from envbuild.verification.masking.masks import Masks
 
 _BACK = lazy(r"\r|\x1b\[(?:1?G|[012]?K)")
+_UP = lazy(r"\x1b\[\d*[AF]")
 _CONTROL = lazy(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STEP = re.compile(r"(?<![\d.])\d+\s?/\s?\d+(?![\d.])|(?<![\d.])\d+\s?%")
 _DECIMAL = re.compile(r"\d\.\d")
@@ -53,8 +54,12 @@ def other_states(name: str, before: bytes, after: bytes, masks: tuple[Masks, Mas
     """
     if b"\r" not in before and b"\x1b" not in before:
         return
+    moved = _UP.search(before.decode("latin-1")) is not None
     left = _MOST
     for number, mine, theirs in lines_in_pairs(before, after):
+        if moved and mine != theirs and (texts := _other_line(mine, theirs, masks)) is not None:
+            yield TextDifference(path=name, line=number, before=texts[0], after=texts[1])
+            return
         if mine == theirs or _BACK.search(mine) is None or BINARY.search(_CONTROL.sub("", mine)) is not None:
             continue
         states = _states(mine, masks[0]), _states(theirs, masks[1])
@@ -63,6 +68,21 @@ def other_states(name: str, before: bytes, after: bytes, masks: tuple[Masks, Mas
             return
         if (pair := _other(*states)) is not None:
             yield TextDifference(path=name, line=number, before=pair[0].text, after=pair[1].text)
+
+
+def _other_line(mine: str, theirs: str, masks: tuple[Masks, Masks]) -> tuple[str, str] | None:
+    """Return two lines, of texts in which the cursor goes up, that differ but for what is masked and for steps.
+
+    They may be written over later: what is shown at last is equal.
+    """
+    texts = [_CONTROL.sub("", line).strip() for line in (mine, theirs)]
+    if max(map(len, texts)) > _LONGEST or any(map(BINARY.search, texts)):
+        return None
+    found = [each.mask(text) for each, text in zip(masks, texts, strict=True)]
+    if found[0].text == found[1].text or any(not _TIMED.isdisjoint(each.kinds) for each in found):
+        return None
+    steps = [_STEP.findall(text) for text in texts]
+    return (texts[0], texts[1]) if steps[0] == steps[1] else None
 
 
 def _states(line: str, masks: Masks) -> list[_State]:

@@ -19,6 +19,7 @@ import msgspec
 from envbuild.core.patterns import lazy
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import SharedNames, shortened
+from envbuild.verification.masking.durations import are_far_apart
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.masking.masked_lines import Lines
 from envbuild.verification.masking.masks import BY_CLOCK, Masked, Masks
@@ -26,6 +27,8 @@ from envbuild.verification.masking.screen import PARTIAL, Screen, without_blanks
 
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
+_BLANKS = 8
+"""By which lines of a table differ as its columns are as wide as their numbers."""
 _OF_THREAD = lazy(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +(\d+) (?:[\w.]+:\d+\] (\[process=\d+\])?)?")
 """The prefix of a line of absl's and glog's log, with the thread that logged it, and what Orbax puts before its own."""
 
@@ -225,6 +228,36 @@ def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
             return
         if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+
+
+def strange(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
+    """Yield the lines of two streams that are equal but for what was masked and may be none of the run: see ``Masked``.
+
+    And durations of which one is a hundred times the other, and lasted a second, or one alone is below zero: their unit
+    or sign may be a result.
+
+    Args:
+        name: of the stream.
+        before, after: what was printed, line by line alike but for what is masked.
+        masks: of the two runs.
+    """
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return
+        if mine.text == theirs.text or not mine.masked.kinds:
+            continue
+        if (
+            mine.masked.strange != theirs.masked.strange
+            or ("times" in mine.masked.kinds and are_far_apart(mine.text, theirs.text))
+            or _has_other_blanks(mine.text, theirs.text)
+        ):
+            yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
+
+
+def _has_other_blanks(one: str, other: str) -> bool:
+    """Whether two lines have more or fewer blanks than columns have whose numbers have more or fewer digits."""
+    blanks = abs(one.count(" ") - other.count(" "))
+    return blanks > _BLANKS and abs(len(one) - len(other)) > _BLANKS
 
 
 def other_names(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> TextDifference | None:
