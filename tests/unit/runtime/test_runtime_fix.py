@@ -44,6 +44,27 @@ def test_all_clocks_follow_the_setting() -> None:
 
 
 @pytest.mark.subprocess
+def test_a_line_that_gets_the_real_time_moves_no_other_lines_time() -> None:
+    """Each other line has a time of its own: how often one asks may depend on the real time of the first."""
+    program = (
+        "import datetime, time\n"
+        "callers.wanted = frozenset(['<string>:12'])\n"
+        "fix_clock.Clock(callers).install()\n"
+        "found, begin = [], time.perf_counter()\n"
+        "for _ in range({count}):\n"
+        "    found.append(time.time())\n"
+        "    time.monotonic()\n"
+        "day = datetime.datetime.now().timestamp()\n"
+        "print(json.dumps([time.time_ns(), day, time.perf_counter() - begin, *found]))\n"
+    )
+    few, many = (_found("fix_clock", program.format(count=count)) for count in (2, 50))
+    assert few[0] == many[0] == 1_700_000_000_001_015_000
+    assert few[1] == many[1]
+    assert few[2] == many[2] > 0
+    assert min(few[3:] + many[3:]) > 1_790_000_000
+
+
+@pytest.mark.subprocess
 def test_another_stream_of_entropy_is_noted() -> None:
     """With a stream, what was drawn is in the record; without, it is not, and the stream is the usual one."""
     program = (
