@@ -88,6 +88,7 @@ class Clock:
         for name, before in (("strftime", 1), ("asctime", 0)):
             self._written(name, before)
         self._replace_datetime()
+        self._replace_profiler()
 
     def _replace(self, name: str, nanoseconds: bool) -> None:
         original: Any = getattr(time, name)
@@ -200,6 +201,25 @@ class Clock:
 
         members.update((each.__name__, classmethod(each)) for each in (now, today, utcnow))
         _forget_cached(kind)
+
+    def _replace_profiler(self) -> None:
+        """Have profilers in C (``cProfile``) count a tick for each of their looks at the clock."""
+        try:
+            import _lsprof
+        except ImportError:  # an interpreter without it
+            return
+        from itertools import count
+
+        module: Any = _lsprof
+        clock = self
+
+        class Profiler(module.Profiler):  # type: ignore[misc]
+            def __init__(self, timer: Any = None, timeunit: float = 0.0, *arguments: Any, **options: Any) -> None:
+                if timer is None and clock.read("cProfile.Profile", sys._getframe(1)) is not None:
+                    timer, timeunit = count().__next__, clock.tick / _SECOND
+                super().__init__(timer, timeunit, *arguments, **options)
+
+        module.Profiler = Profiler
 
     def _waits(self, frame: FrameType) -> bool:
         """Whether a frame is the standard library's own, which waits by the clock."""
