@@ -28,6 +28,8 @@ LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
 RUNS = 40
 """Of all experiments that look for a cause, and as many again to prove it."""
+_NO_LINE = "-"
+"""In the place of a line (fix.py): no line gets what is real."""
 _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _TICK = 1_000_000
@@ -95,11 +97,12 @@ class Laboratory:
         return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
 
     def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
-        """Run once with suspects fixed but for some lines."""
+        """Run once with suspects fixed but for some lines; without any, all that such runs are compared with."""
         variables = self._variables(fixed)
-        variables["ENVBUILD_FIX"] += f"!{';'.join(places)}"
-        shown = places[0].removeprefix(f"{WORKSPACE}/")
+        variables["ENVBUILD_FIX"] += f"!{';'.join(places) or _NO_LINE}"
+        shown = places[0].removeprefix(f"{WORKSPACE}/") if places else ""
         what = f"one line not fixed: {shown}" if len(places) == 1 else f"{len(places)} lines not fixed: {shown} …"
+        what = what if places else "a fixed clock for each line"
         return self._runs(1, f"{what}{again}", variables)
 
     def observed(

@@ -17,6 +17,7 @@ TIMEOUT = "timeout="
 CALLBACK = "callback="
 FINALIZER = "__del__"
 WITHOUT_WAITING = "blocking=False"
+NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
@@ -302,6 +303,10 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield CALLBACK
     if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
         yield WITHOUT_WAITING
+    if (name == "os.set_blocking" and _is_false((*node.args, node, node)[1])) or (
+        last_name(node.func) == "setblocking" and _is_false((*node.args, node)[0])
+    ):
+        yield NOT_BLOCKING
 
 
 def _is_many(jobs: ast.expr | None) -> bool:
@@ -394,7 +399,7 @@ def _writes_partly(call: ast.Call, name: str) -> bool:
 
 
 def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
+    return isinstance(value, ast.Constant) and value.value == 0  # False is
 
 
 def _maintains_order(call: ast.Call) -> bool:

@@ -31,6 +31,7 @@ from envbuild.verification import attestation
 from envbuild.verification.causes.calls import (
     CALLBACK,
     ISOLATED,
+    NOT_BLOCKING,
     OUT_OF_ORDER,
     PARTLY,
     SQL_TIME,
@@ -511,6 +512,8 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("pool.apply_async(f, (1,), callback=found.append)", Call(name=CALLBACK, line=1)),
         ("lock.acquire(blocking=False)", Call(name=WITHOUT_WAITING, line=1)),
         ("lock.acquire(False)", Call(name=WITHOUT_WAITING, line=1)),
+        ("import os\nos.set_blocking(reader, False)", Call(name=NOT_BLOCKING, line=2)),
+        ("channel.setblocking(0)", Call(name=NOT_BLOCKING, line=1)),
         (
             "import multiprocessing as mp\nctx = mp.get_context('fork')\nctx.Queue(3)",
             Call(name="multiprocessing.Queue", line=3),
@@ -544,7 +547,7 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
         "import pyarrow.compute as pc\npc.random(4, initializer=7)",
         "DataLoader(data, in_order=True)",
         "import numpy as np\nnp.ndarray(8, buffer=block.buf)",
-        "', '.join(words)\nevent.wait()\ncache.get('a', 3)\nlock.acquire(True)",
+        "', '.join(words)\nevent.wait()\ncache.get('a', 3)\nlock.acquire(True)\nchannel.setblocking(True)",
         "import sys\nrun([sys.executable, 'x.py', '-I'])",
         "import sys\nrun([sys.executable, '-c', '-I'])",
         "run(['sed', '-E', 's/a/b/', 'x'])",
