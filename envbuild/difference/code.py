@@ -26,6 +26,8 @@ _MANY = 1000
 _MOST = 10_000
 """Longer texts are not compared line by line."""
 
+_NO_GIT = "git (neither was run in a repository)"
+
 Files = dict[str, tuple[str | None, ...]]
 
 
@@ -85,7 +87,7 @@ def git(a: Record, b: Record, context: Context, *, code_known: bool, explained: 
         if a.git or b.git:
             one, other = (each.git.commit[:12] if each.git else NOWHERE for each in (a, b))
             findings = (changed("git", "git", one, other, 0),)
-        return Section("git", findings, compared=False, unknown=() if a.git or b.git else ("git",))
+        return Section("git", findings, compared=False, unknown=() if a.git or b.git else (_NO_GIT,))
     follows = "script, modules or configs" if explained else ""
     known = _known_elsewhere(a, b, context)
     committed, edited = (

@@ -101,8 +101,13 @@ class Difference(_Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
-    """How a folder of data differs in B: counts of files, bytes added, and the names of the first of each kind."""
+    """How a folder of data differs in B: counts of files, bytes added, and the names of the first of each kind.
 
+    Attributes:
+        of_one_file: the data is no folder.
+    """
+
+    of_one_file: bool = False
     added: int = 0
     changed: int = 0
     removed: int = 0

@@ -31,7 +31,9 @@ def _trees(a: Record, b: Record, context: Context) -> Iterator[Finding]:
         if before is None or after is None:
             word = "declared only in B" if before is None else "declared only in A"
             yield _finding(path, one, other, word)
-        elif (tree := context.trees.get(path)) is not None:
+        elif (tree := context.trees.get(path)) is not None and tree.of_one_file:
+            yield _finding(path, one, other, "another content than in A")
+        elif tree is not None:
             yield _finding(path, one, other, _counts(tree), _names(tree), folder=True)
         else:
             yield _finding(path, one, other, _sizes(path, context))

@@ -16,6 +16,8 @@ from envbuild.record.model import Output, Point, Record
 from envbuild.record.printed import STREAMS, Printed, Stream, measured_in, printed_anything
 
 _WEIGHT = 100
+_WITH_TIMES = (".ipynb", ".pdf", ".xlsx", ".zip", ".gz")
+"""Suffixes of formats that keep when they were written; records have digests of such a file's bytes only."""
 
 
 def results(a: Record, b: Record, lines: Mapping[Stream, PrintedLine] | None = None) -> tuple[Finding, ...]:
@@ -97,10 +99,20 @@ def _both(record: Record) -> str:
 def _nothing_differs(a: Record, b: Record, causes: Sequence[Finding]) -> str:
     """Describe what is left where records are equal and results are not; what verify cannot show comes first."""
     lead = "nothing recorded is reason enough" if causes else "nothing recorded differs"
+    before = {output.path: output.sha256 for output in a.outputs}
+    kept = [
+        output.path
+        for output in b.outputs
+        if output.path.endswith(_WITH_TIMES) and before.get(output.path, output.sha256) != output.sha256
+    ]
+    if kept:
+        lead += f": times that {some(kept)} may hold, which envbuild verify leaves out; or"
+    else:
+        lead += ":"
     if a.inputs or b.inputs:
-        return f"{lead}: a nondeterministic operation, or what no record holds, see envbuild verify"
+        return f"{lead} a nondeterministic operation, or what no record holds, see envbuild verify"
     return (
-        f"{lead}: other data, which is not recorded since no inputs are declared "
+        f"{lead} other data, which is not recorded since no inputs are declared "
         "(inputs: [data] in the spec), or a nondeterministic operation, see envbuild verify"
     )
 

@@ -12,6 +12,7 @@ from envbuild.inputs.manifest import DIR, FILE, Entry, entries, order
 NAMES = 5
 """So many names of each kind are kept by default."""
 
+_ITSELF = "the input itself"
 _KINDS = {FILE: "a file", DIR: "a folder", b"link": "a link"}
 
 
@@ -54,8 +55,15 @@ class TreeDiff:
         """Whether there is any difference."""
         return bool(self.added.count or self.removed.count or self.changed.count)
 
+    @property
+    def of_one_file(self) -> bool:
+        """Whether both trees are one file each: the input is no folder, and has other content."""
+        return self.changed.names == (_ITSELF,) and not self.added.count and not self.removed.count
+
     def summary(self, removed: str = "removed") -> str:
         """Describe in one line how much of what; ``removed`` is the word for what the second tree lacks."""
+        if self.of_one_file:
+            return "another content"
         parts = [
             _counted(self.added, "added"),
             _counted(self.changed, "changed", weighed=False),
@@ -65,7 +73,9 @@ class TreeDiff:
 
     def lines(self, removed: str = "removed") -> list[str]:
         """Name the first of each kind, a line each, the kind before its first, and how many more there are."""
-        found = []
+        found: list[str] = []
+        if self.of_one_file:
+            return found
         for word, part in (("added", self.added), ("changed", self.changed), (removed, self.removed)):
             sentence = [*part.names, *([f"and {part.more:,} more"] if part.more else [])]
             found += [f"{word if number == 0 else '':<9}{name}" for number, name in enumerate(sentence)]
@@ -131,7 +141,7 @@ class _Gathered:
         self.bytes += entry.size
         if len(self.names) < self.limit:
             name = printable(entry.path) + ("/" if folder and entry.path else "")
-            self.names.append((name or "the input itself") + note)
+            self.names.append((name or _ITSELF) + note)
 
     def part(self) -> Part:
         return Part(files=self.files, folders=self.folders, bytes=self.bytes, names=tuple(self.names))

@@ -17,11 +17,13 @@ class StarterSpec:
     Attributes:
         path: its file.
         unpinned: data found in the project, which the spec does not pin yet.
+        unknown: names that its code imports and whose packages are not known; comments in the spec.
         export: command that writes the pins of another tool's file into a requirements file; empty if none is needed.
     """
 
     path: Path
     unpinned: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
     export: str = ""
 
 
@@ -47,7 +49,7 @@ def init(folder: Path, *, force: bool = False) -> StarterSpec:
         raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
     found = detect_project(folder)
     atomic_write(target, starter_text(found).encode())
-    return StarterSpec(path=target, unpinned=found.data, export=found.export)
+    return StarterSpec(path=target, unpinned=found.data, unknown=found.unknown, export=found.export)
 
 
 def spec_schema() -> dict[str, Any]:

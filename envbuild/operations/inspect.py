@@ -125,8 +125,10 @@ def _opened(text: str, require_signature: str | None) -> Iterator[_Found]:
 def _only_tag(repository: Repository) -> str:
     """Return the tag of a repository that has one; raises ``UsageError`` if it has none or several."""
     from envbuild.registry.artifacts import is_attached
+    from envbuild.store.bundle import without_artifacts
 
-    name, tags = repository.reference.name, [tag for tag in repository.tags() if not is_attached(tag)]
+    name = repository.reference.name
+    tags = without_artifacts(tag for tag in repository.tags() if not is_attached(tag))
     if len(tags) != 1:
         listed = f": {', '.join(sorted(tags)[:_TAGS])}{' …' if len(tags) > _TAGS else ''}" if tags else ""
         raise UsageError(

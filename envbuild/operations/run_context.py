@@ -254,6 +254,7 @@ def _tree(a: Side, before: str, b: Side, after: str) -> Tree | None:
         found = compare_trees(one, other)
         names = {"added": found.added.names, "changed": found.changed.names, "removed": found.removed.names}
         return Tree(
+            of_one_file=found.of_one_file,
             added=found.added.count,
             changed=found.changed.count,
             removed=found.removed.count,

@@ -13,7 +13,7 @@ from typing import Any
 
 from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
-from envbuild.spec import foreign, validators
+from envbuild.spec import foreign, stated, validators
 from envbuild.spec.keys import STANDALONE
 from envbuild.spec.system_keys import DEFAULTS
 
@@ -36,7 +36,9 @@ DISTRIBUTIONS = {
     "ax": "ax-platform",
     "bayes_opt": "bayesian-optimization",
     "blackjax": "blackjax",
+    "blobfile": "blobfile",
     "bokeh": "bokeh",
+    "boto3": "boto3",
     "botorch": "botorch",
     "brian2": "brian2",
     "bs4": "beautifulsoup4",
@@ -57,6 +59,7 @@ DISTRIBUTIONS = {
     "datasets": "datasets",
     "dateutil": "python-dateutil",
     "deap": "deap",
+    "deprecated": "deprecated",
     "diffrax": "diffrax",
     "diffusers": "diffusers",
     "distrax": "distrax",
@@ -71,20 +74,26 @@ DISTRIBUTIONS = {
     "faiss": "faiss-cpu",
     "fastai": "fastai",
     "fastprogress": "fastprogress",
+    "filterpy": "filterpy",
     "fire": "fire",
     "fitz": "pymupdf",
+    "flask": "flask",
     "flax": "flax",
+    "ftfy": "ftfy",
+    "gdown": "gdown",
     "gensim": "gensim",
     "git": "gitpython",
     "gplearn": "gplearn",
     "gpytorch": "gpytorch",
     "graphviz": "graphviz",
+    "grpc": "grpcio",
     "gym": "gym",
     "gymnasium": "gymnasium",
     "h5py": "h5py",
     "haiku": "dm-haiku",
     "hdbscan": "hdbscan",
     "hmmlearn": "hmmlearn",
+    "holidays": "holidays",
     "huggingface_hub": "huggingface-hub",
     "hydra": "hydra-core",
     "hyperopt": "hyperopt",
@@ -102,11 +111,13 @@ DISTRIBUTIONS = {
     "keras": "keras",
     "kneed": "kneed",
     "kornia": "kornia",
+    "langdetect": "langdetect",
     "librosa": "librosa",
     "lifelines": "lifelines",
     "lightgbm": "lightgbm",
     "lightning": "lightning",
     "linearmodels": "linearmodels",
+    "lmdb": "lmdb",
     "loguru": "loguru",
     "lxml": "lxml",
     "magic": "python-magic",
@@ -114,6 +125,8 @@ DISTRIBUTIONS = {
     "mesa": "mesa",
     "mlflow": "mlflow",
     "mlxtend": "mlxtend",
+    "more_itertools": "more-itertools",
+    "mpi4py": "mpi4py",
     "mpl_toolkits": "matplotlib",
     "neat": "neat-python",
     "nengo": "nengo",
@@ -136,7 +149,9 @@ DISTRIBUTIONS = {
     "optree": "optree",
     "optuna": "optuna",
     "orbax": "orbax-checkpoint",
+    "orjson": "orjson",
     "ot": "pot",
+    "packaging": "packaging",
     "pandas": "pandas",
     "pandas_datareader": "pandas-datareader",
     "patsy": "patsy",
@@ -160,6 +175,7 @@ DISTRIBUTIONS = {
     "pygame": "pygame",
     "pylab": "matplotlib",
     "pymc": "pymc",
+    "pymongo": "pymongo",
     "pymoo": "pymoo",
     "pyro": "pyro-ppl",
     "pyscf": "pyscf",
@@ -186,6 +202,7 @@ DISTRIBUTIONS = {
     "serial": "pyserial",
     "shap": "shap",
     "simpy": "simpy",
+    "six": "six",
     "skbio": "scikit-bio",
     "skfuzzy": "scikit-fuzzy",
     "skimage": "scikit-image",
@@ -200,6 +217,7 @@ DISTRIBUTIONS = {
     "snntorch": "snntorch",
     "soundfile": "soundfile",
     "spacy": "spacy",
+    "sqlitedict": "sqlitedict",
     "stable_baselines3": "stable-baselines3",
     "statsforecast": "statsforecast",
     "statsmodels": "statsmodels",
@@ -221,6 +239,7 @@ DISTRIBUTIONS = {
     "timm": "timm",
     "tinygrad": "tinygrad",
     "tokenizers": "tokenizers",
+    "toolz": "toolz",
     "torch": "torch",
     "torch_geometric": "torch-geometric",
     "torchaudio": "torchaudio",
@@ -236,8 +255,10 @@ DISTRIBUTIONS = {
     "transformers": "transformers",
     "tslearn": "tslearn",
     "typer": "typer",
+    "typing_extensions": "typing-extensions",
     "tyro": "tyro",
     "ucimlrepo": "ucimlrepo",
+    "ujson": "ujson",
     "umap": "umap-learn",
     "wandb": "wandb",
     "x_transformers": "x-transformers",
@@ -249,10 +270,16 @@ DISTRIBUTIONS = {
 }
 """Import name to the name of the distribution that has it."""
 
-_SKIP = frozenset({"node_modules", "site-packages", "__pycache__", "venv", "env", "build", "dist", "tests", "test"})
+_SKIP = frozenset(
+    {"node_modules", "site-packages", "__pycache__", "venv", "env", "build", "dist", "tests", "test", "docs", "doc"}
+)
 _DATA_FOLDERS = frozenset({"data", "dataset", "datasets", "input", "inputs", "images", "corpus"})
 _DATA_FILES = frozenset({".csv", ".tsv", ".parquet", ".npz", ".npy", ".h5", ".hdf5", ".tfrecord", ".jsonl", ".arrow"})
 _MAX_FILES, _MAX_DEPTH, _MAX_BYTES, _MAX_SHOWN = 500, 5, 1 << 20, 5
+_NO_DATA = frozenset({".py", ".pyc", ".ipynb", ".md", ".rst", ".sh", ".yaml", ".yml", ".toml"})
+"""Suffixes of what is next to data, and is none."""
+_LOOKED_AT = 1_000
+"""Files of a folder that are looked at to see whether it has data."""
 _MAX_NOTEBOOK = 32 << 20
 """The same of a notebook, which has the pictures that its cells showed."""
 
@@ -284,9 +311,9 @@ def detect_project(folder: Path) -> DetectedProject:
         os.scandir(folder).close()
     except OSError as error:
         raise UsageError(f"cannot read the folder {folder}: {error.strerror}", "name the project's folder") from None
-    project = _project(folder)
+    project, poetry = _project(folder)
     release, python, python_reason = _python(folder, project)
-    requirements, reason, unknown = _requirements(folder, project)
+    requirements, reason, unknown = _requirements(folder, project, poetry)
     file, export = _export(folder, requirements)
     pinned = f"{file} pins this project's packages. To take its pins: {export}"
     notes = (pinned, "and then write  requirements: requirements.txt") if export else ()
@@ -319,12 +346,24 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _project(folder: Path) -> dict[str, Any]:
+def _project(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the table ``project``, and what Poetry's table requires where it has the project's requirements.
+
+    Name and Python of Poetry's table count as the project's own.
+    """
     try:
-        project = parse_toml(_read(folder / "pyproject.toml")).get("project", {})
+        document = parse_toml(_read(folder / "pyproject.toml"))
     except ValueError:
-        return {}
-    return project if isinstance(project, dict) else {}
+        return {}, []
+    project = document.get("project", {})
+    project = project if isinstance(project, dict) else {}
+    tool = document.get("tool")
+    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    if not isinstance(poetry, dict) or "dependencies" in project:
+        return project, []
+    python, lines = stated.of_poetry(poetry)
+    own = {"name": poetry.get("name")} if isinstance(poetry.get("name"), str) else {}
+    return own | ({"requires-python": python} if python else {}) | project, lines
 
 
 def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
@@ -358,7 +397,9 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
     return default, DEFAULTS[default], ""
 
 
-def _requirements(folder: Path, project: dict[str, Any]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+def _requirements(
+    folder: Path, project: dict[str, Any], poetry: Sequence[str]
+) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
     """Return requirements, where they come from, and import names without a known distribution."""
     for name in ("requirements.txt", "requirements.in"):
         if _read(folder / name).strip():
@@ -371,16 +412,33 @@ def _requirements(folder: Path, project: dict[str, Any]) -> tuple[tuple[str, ...
     dependencies = project.get("dependencies")
     if isinstance(dependencies, list) and (lines := _valid(dependencies)):
         return lines, "Python packages, from pyproject.toml.", ()
+    if lines := _valid(poetry):
+        return lines, "Python packages, from pyproject.toml (Poetry's table).", ()
     imported = sorted(_imports(folder))
     known = {DISTRIBUTIONS[name] for name in imported if name in DISTRIBUTIONS}
     if "keras" in known and not known & {"tensorflow-cpu", "torch", "jax"}:
         known.add("tensorflow-cpu")
+    if "torch" in known:
+        known.add("numpy")  # no requirement of torch's own: without it torch warns, and Tensor.numpy() fails
     unknown = tuple(name for name in imported if name not in DISTRIBUTIONS)
+    file, listed = stated.of_setup(_read(folder / "setup.py"), _read(folder / "setup.cfg"))
+    if lines := _valid(listed):
+        names = {_distribution(line) for line in lines}
+        lines += tuple(sorted(known - names))
+        unknown = tuple(name for name in unknown if name.lower().replace("_", "-") not in names)
+        return lines, f"Python packages, from {file} and guessed from the imports of your code.", unknown
     if known:
         if _notebooks_alone(folder):
             known |= {"ipykernel", "nbconvert"}
         return tuple(sorted(known)), "Python packages, guessed from the imports of your code.", unknown
     return (), 'Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".', unknown
+
+
+def _distribution(line: str) -> str:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(Requirement(line).name)
 
 
 def _main_file(name: str) -> bool:
@@ -461,6 +519,8 @@ def _imports(folder: Path) -> set[str]:
     own = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
     own |= {path.name for path in (folder / "src").iterdir()} if (folder / "src").is_dir() else set()
     for path in _sources(folder):
+        if path == folder / "setup.py":
+            continue  # what builds the project, not what runs
         siblings = {sibling.stem for sibling in path.parent.glob("*.py")}
         try:
             tree = ast.parse(_code(path))
@@ -527,13 +587,32 @@ def _export(folder: Path, requirements: Sequence[str]) -> tuple[str, str]:
 
 
 def _data(folder: Path) -> tuple[str, ...]:
-    """Return folders and files that look like data."""
+    """Return folders and files that look like data; a folder without data in it is one that a program fills."""
     found = []
     for path in sorted(folder.iterdir()):
-        looks = path.name.lower() in _DATA_FOLDERS if path.is_dir() else path.suffix.lower() in _DATA_FILES
+        if path.is_dir():
+            looks = path.name.lower() in _DATA_FOLDERS and _has_data(path)
+        else:
+            looks = path.suffix.lower() in _DATA_FILES
         try:
             if looks and not path.is_symlink():
                 found.append(validators.relative(path.name))
         except ValueError:
             continue
     return tuple(found[:_MAX_SHOWN])
+
+
+def _has_data(folder: Path) -> bool:
+    """Return whether a folder is no package, and has a file that is neither code nor text about it."""
+    if (folder / "__init__.py").exists():
+        return False
+    count = 0
+    for _, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            count += 1
+            if count > _LOOKED_AT:
+                return False
+            if not name.startswith(".") and Path(name).suffix.lower() not in _NO_DATA:
+                return True
+    return False

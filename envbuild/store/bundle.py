@@ -7,7 +7,8 @@ if asked for, layers made of them. Source: OCI image specification 1.1, manifest
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ _TITLE = "org.opencontainers.image.title"
 _KEY = "envbuild.layer"
 _NAME = "org.opencontainers.image.ref.name"
 _INDEX = "application/vnd.oci.image.index.v1+json"
+_OF_ARTIFACT = re.compile(r".+-[0-9a-f]{12}")
+"""What ``tag_of`` makes."""
 _CHUNK = 1 << 20
 _INDEX_LIMIT = 16 << 20
 """Bytes of a folder's index: some sixty thousand artifacts."""
@@ -75,6 +78,12 @@ class Artifact:
 def tag_of(lock: Lock) -> str:
     """Return the name of a lock's artifact: the lock's name, and enough of its digest to distinguish locks."""
     return f"{lock.name}-{lock_digest(lock)[:12]}"
+
+
+def without_artifacts(tags: Iterable[str]) -> list[str]:
+    """Return the tags of a repository that are not named like artifacts of locks; all of them if each is."""
+    found = list(tags)
+    return [tag for tag in found if not _OF_ARTIFACT.fullmatch(tag)] or found
 
 
 def files_of(lock: Lock) -> tuple[Blob, ...]:

@@ -1,9 +1,8 @@
 """Ubuntu 24.04 over an archive in Ubuntu's layout, made of Debian 13's packages; and a vendor's archive next to it.
 
-Ubuntu 22.04 and 26.04 likewise, of Debian 12's and 13's.
+Ubuntu 22.04 and 26.04 likewise, of Debian 12's and 13's. Python is a standalone build, since Debian has no 3.12.
 
-The real archive is not asked: it cannot be reached from every machine. Python is a standalone build, since Debian has
-no 3.12.
+Where the machine reaches Ubuntu's own archive, its releases are locked, built and run too, each with its own Python.
 """
 
 from __future__ import annotations
@@ -234,3 +233,27 @@ def test_an_unsearched_component_is_named(case: Case) -> None:
     assert done.code == 12
     assert "in Ubuntu's multiverse, but only main and universe are searched" in done.err
     assert "os: {release: ubuntu-24.04, components: [main, universe, multiverse]}" in done.err
+
+
+@pytest.mark.parametrize(("release", "python"), [("22.04", "3.10"), ("24.04", "3.12"), ("26.04", "3.14")])
+def test_the_real_archive(tmp_path: Path, release: str, python: str) -> None:
+    """Ubuntu's own packages and Python make an image that runs; skipped where they are not reached."""
+    name = f"real-{release.replace('.', '-')}"
+    project = Project(folder=tmp_path / "project", store=tmp_path / "store")
+    project.write("spec.yaml", f"name: {name}\nos: ubuntu-{release}\n")
+    project.write(
+        "train.py",
+        "import ctypes, ssl, subprocess, sys\n"
+        "ssl.create_default_context()\n"
+        "print(subprocess.run(['dpkg', '--audit'], capture_output=True, text=True, check=True).stdout, end='')\n"
+        "print('.'.join(map(str, sys.version_info[:2])), ctypes.CDLL(None).getpid() > 0)\n",
+    )
+    done = project("lock")
+    if done.code in {12, 13} and any(words in done.err for words in ("no Ubuntu mirror", "no connection")):
+        pytest.skip("Ubuntu's archive is not reached from here")
+    assert done.code == 0, done.err
+    try:
+        project.must("build")
+        assert project.must("run", "train.py").out == f"{python} True\n"
+    finally:
+        forget_images(f"envbuild/{name}")

@@ -16,6 +16,8 @@ from envbuild.operations.fetch import FetchedLock
 from envbuild.operations.init import StarterSpec
 from envbuild.operations.lock import InputsUpdate, LockCheck, LockResult
 
+_SHOWN = 6
+"""Imported names that ``init`` prints; all are in the spec."""
 _ABSENT = "—"
 """Represents what one of two locks lacks, in Markdown."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#!~])")
@@ -29,6 +31,10 @@ def starter_lines(result: StarterSpec) -> Iterator[Line]:
     yield Line("wrote", (str(result.path),))
     if result.export:
         yield Line("next", (f"take the pins you have: {result.export}", "and write  requirements: requirements.txt"))
+    if result.unknown:
+        shown = ", ".join(result.unknown[:_SHOWN]) + (" …" if len(result.unknown) > _SHOWN else "")
+        what = "its package" if len(result.unknown) == 1 else "their packages"
+        yield Line("next", (f"your code also imports {shown}: add {what} to requirements",))
     if result.unpinned:
         verb = "is" if len(result.unpinned) == 1 else "are"
         yield Line("next", (f"{', '.join(result.unpinned)} {verb} not pinned: uncomment inputs",))

@@ -13,9 +13,19 @@ _DEEPEST, _MOST = 3, 2_000
 """Levels of folders, and folders in all, in which a module is looked for: it is a hint, and has to come at once."""
 
 
-def in_project(module: str, folder: str) -> str:
-    """Return where the project has a module, and the option with which a program finds it."""
+def in_project(module: str, folder: str, script: str = "") -> str:
+    """Return where the project has a module, and how a program finds it.
+
+    Args:
+        module: the module or package.
+        folder: where it is; ``.`` for the project's own folder.
+        script: path of the script that did not find it, started in the project's folder; empty if there is none.
+    """
     where = "the project" if folder == "." else folder
+    stem, dot, suffix = script.rpartition(".")
+    parts = stem.split("/")
+    if folder == "." and dot + suffix == ".py" and len(parts) > 1 and all(each.isidentifier() for each in parts):
+        return f"{where} has {module}: start the script as a module, envbuild run -m {'.'.join(parts)}"
     return f"{where} has {module}, give its folder: -e PYTHONPATH={shlex.quote(folder)}"
 
 

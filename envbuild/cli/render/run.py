@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.cluster.rank import Rank
 from envbuild.core.text import plural
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.printed import measured_in
 from envbuild.record.summary import doubt
@@ -82,7 +83,8 @@ def missing_module(record: Record, project: Path) -> str:
 
     folder = folder_of_module(project, top)
     if folder is not None:
-        return f"no module named {names[0]} where Python looks: {in_project(top, folder)}"
+        script = record.script.path if record.script and record.directory == WORKSPACE else ""
+        return f"no module named {names[0]} where Python looks: {in_project(top, folder, script)}"
     package, known = requirement(top)
     condition = known or "if it is a package"
     return (

@@ -38,7 +38,7 @@ WORK = "tmp/envbuild-os"
 
 _MERGED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 _UNSEEDED = re.compile(
-    r"usr/share/(?!debconf/|perl5/).+|usr/lib/(?:locale|systemd|udev)/.+|usr/lib/[^/]+/(?:gconv|perl-base/unicore)/.+"
+    r"usr/share/(?!debconf/|dpkg/sh/|perl5/).+|usr/lib/(?:locale|systemd|udev)/.+|usr/lib/[^/]+/(?:gconv|perl-base/unicore)/.+"
 )
 """What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
 

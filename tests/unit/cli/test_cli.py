@@ -358,11 +358,14 @@ def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == f"envbuild: {target} is not a folder\n  → name the folder of your project\n"
 
 
-def test_init_reports_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder of data that it found is only a comment in the spec: the reader learns what to do about it."""
+def test_init_reports_what_is_only_a_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of data, and imports of unknown packages, are comments in the spec: the reader learns what to do."""
     (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("x")
+    (tmp_path / "train.py").write_text("import numpy, one_tool, two_tool\n")
     assert cli.main(["init", str(tmp_path)]) == 0
-    reported = "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
+    reported = "next      your code also imports one_tool, two_tool: add their packages to requirements\n"
+    reported += "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
     assert capsys.readouterr().out.endswith(reported)
 
 

@@ -15,6 +15,7 @@ from envbuild.cli.render.run import lacking, missing_command, missing_file, miss
 from envbuild.cli.render.verify import _advice, _missing_module, only_errors
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
+from envbuild.record.model import Script
 from envbuild.record.processes import ProcessRecord, ReadFile
 from envbuild.verification import attestation
 from tests.support.records import record
@@ -247,6 +248,28 @@ def test_a_module_elsewhere_in_the_project(files: tuple[str, ...], folder: str |
         assert text == (
             f"no module named gp.ant where Python looks: {where} has gp, give its folder: -e PYTHONPATH={folder}"
         )
+
+
+@pytest.mark.parametrize(
+    ("script", "directory", "hint"),
+    [
+        ("scripts/train.py", "/workspace", "start the script as a module, envbuild run -m scripts.train"),
+        ("my-scripts/train.py", "/workspace", "give its folder: -e PYTHONPATH=."),
+        ("scripts/train.py", "/workspace/scripts", "give its folder: -e PYTHONPATH=."),
+        ("train.py", "/workspace", "give its folder: -e PYTHONPATH=."),
+    ],
+)
+def test_a_script_below_the_module_it_imports(script: str, directory: str, hint: str, tmp_path: Path) -> None:
+    """It is started as a module where that can be: no variable of the guard's has to change for it."""
+    (tmp_path / "gp.py").touch()
+    failed = record(
+        processes=(ProcessRecord(missing_module="gp"),),
+        modules=(),
+        exit_code=1,
+        directory=directory,
+        script=Script(path=script, sha256="0" * 64),
+    )
+    assert missing_module(failed, tmp_path).endswith(hint)
 
 
 @pytest.mark.parametrize(

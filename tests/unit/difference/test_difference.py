@@ -279,6 +279,25 @@ def test_files_are_counted_by_what_became_of_them(tree: Tree, reported: str) -> 
     assert sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": tree}) == [f"data/: {reported}"]
 
 
+def test_data_that_is_one_file_has_no_names() -> None:
+    """It is named as the file that it is."""
+    found = sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": Tree(changed=1, of_one_file=True)})
+    assert found == ["data: another content than in A"]
+
+
+def test_times_that_a_file_holds_are_a_reason() -> None:
+    """A notebook that ran twice has other bytes: the reader learns that verify compares it without its times."""
+    (output,) = other_results().outputs
+    notebook = msgspec.structs.replace(output, path="executed.ipynb", tensors={}, content="", sha256=sha("1"))
+    found = compare(
+        record(outputs=(notebook,)), record(B, outputs=(msgspec.structs.replace(notebook, sha256=sha("2")),))
+    )
+    assert found.outcome == "different"
+    assert found.verdict.startswith(
+        "nothing recorded differs: times that executed.ipynb may hold, which envbuild verify leaves out; or "
+    )
+
+
 def test_a_clock_is_no_result() -> None:
     """Metrics of time differ between any two runs."""
     metrics = {**record().metrics, "epoch_time": ((0, 1.0),), "samples_per_second": ((0, 1.0),)}
@@ -392,7 +411,7 @@ def test_what_both_lack_is_not_equal() -> None:
     assert found.unknown == (
         "parameters (no parser was seen in either)",
         "imported modules and configuration files (not recorded in A and B)",
-        "git",
+        "git (neither was run in a repository)",
         "seeds and switches (no Python process is recorded in A and B)",
         "variable HF_TOKEN, which is masked",
         "host",

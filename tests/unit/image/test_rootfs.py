@@ -143,6 +143,8 @@ def _archive(tmp_path: Path) -> Archive:
             Member(name="./usr/bin/dpkg", data=b"dpkg", mode=0o755),
             Member(name="./lib64/ld.so", kind="symlink", target="/lib/ld.so"),
             Member(name="./usr/share/doc/dpkg/copyright", data=b"text"),
+            Member(name="./usr/share/dpkg/sh/dpkg-error.sh", data=b"sourced"),
+            Member(name="./usr/share/dpkg/cputable", data=b"table"),
             Member(name="./dev/null", kind="char", major=1, minor=3),
         ],
         Essential="yes",
@@ -159,13 +161,19 @@ def build(archive: Archive, engine: FakeEngine, folder: Path) -> Path:
 
 
 def test_essential_packages_are_seeded_with_merged_usr(archive: Archive, tmp_path: Path) -> None:
-    """Top-level folders move to /usr, their links stand, documents and devices and other packages stay out."""
+    """Top-level folders move to /usr, their links stand, documents and devices and other packages stay out.
+
+    dpkg's shell library is there: dpkg-maintscript-helper reads it, in Ubuntu's base-files before dpkg is installed.
+    """
     engine = FakeEngine()
     build(archive, engine, tmp_path)
     found = {path: value for path, value in engine.seed.items() if path.startswith(("bin", "lib", "usr", "dev"))}
     manuals = {path: found.pop(path) for path in sorted(found) if path.startswith("usr/share")}
+    assert manuals.pop("usr/share/dpkg/sh/dpkg-error.sh") == ("", b"sourced")
     assert list(manuals) == [
         "usr/share",
+        "usr/share/dpkg",
+        "usr/share/dpkg/sh",
         "usr/share/man",
         *(f"usr/share/man/man{section}" for section in range(1, 9)),
     ]

@@ -87,7 +87,7 @@ def test_the_framework_is_guessed_from_imports(tmp_path: Path) -> None:
 def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
     """A project that imports torch next to keras is not given TensorFlow."""
     project(tmp_path, train_py="import keras, torch\n")
-    assert guessed(tmp_path).requirements == ("keras", "torch")
+    assert guessed(tmp_path).requirements == ("keras", "numpy", "torch")
 
 
 def test_imports_of_notebooks_count(tmp_path: Path) -> None:
@@ -159,8 +159,19 @@ def test_python_version_chooses_the_release(
 
 
 def test_data_folders_are_offered_as_inputs(tmp_path: Path) -> None:
-    """What looks like data is proposed in a comment, quoted where YAML needs it, and never taken unasked."""
-    (tmp_path / "data").mkdir()
+    """What looks like data is proposed in a comment, quoted where YAML needs it, and never taken unasked.
+
+    A folder of code, or one that a program fills, is none.
+    """
+    project(
+        tmp_path,
+        data__sets__aDOTtxt="x",
+        datasets__readDOTtxt="a package",
+        images__readmeDOTmd="made by the program",
+        inputs__DOTgitkeep="",
+        corpus__get_py="",
+    )
+    (tmp_path / "datasets" / "__init__.py").touch()
     (tmp_path / "my table, v1.csv").write_text("x")
     (tmp_path / "a:b.csv").write_text("x")
     assert guessed(tmp_path).inputs == ()
@@ -242,3 +253,70 @@ def test_a_project_that_is_a_package_is_named(
     assert (line in text) == (note is not None)
     assert ("the project itself" in text) == (note is not None)
     parse_spec(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "requirements", "reason"),
+    [
+        (
+            {"setup.py": "from setuptools import setup\nsetup(install_requires=['blobfile>=1.0.5', 'Torch'])\n"},
+            ("blobfile>=1.0.5", "Torch", "numpy", "scipy"),
+            "from setup.py and guessed from the imports of your code.",
+        ),
+        (
+            {"setup.py": "import setuptools as s\nNEED = ('torch>=2',)\ns.setup(name='x', install_requires=NEED)\n"},
+            ("torch>=2", "numpy", "scipy"),
+            "from setup.py and guessed from the imports of your code.",
+        ),
+        (
+            {"setup.py": "from setuptools import setup\nsetup(install_requires=open('r.txt').read().split())\n"},
+            ("numpy", "scipy", "torch"),
+            "guessed from the imports of your code.",
+        ),
+        (
+            {
+                "setup.py": "from setuptools import setup\nsetup()\n",
+                "setup.cfg": "[options]\ninstall_requires =\n  # all of it\n  torch<3\n  http://x/y\n",
+            },
+            ("torch<3", "numpy", "scipy"),
+            "from setup.cfg and guessed from the imports of your code.",
+        ),
+    ],
+)
+def test_requirements_of_a_setup_script_are_read_and_imports_added(
+    files: dict[str, str], requirements: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    """A literal list in setup.py, or setup.cfg's: scripts next to a package import more than it requires."""
+    project(tmp_path, scripts__train_py="import torch, scipy, blobfile, odd_tool\n", docs__conf_py="import sphinx\n")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    spec, text = guessed(tmp_path), starter_spec(tmp_path)
+    assert [each for each in spec.requirements if each != "blobfile"] == list(requirements)
+    assert f"# Python packages, {reason}\n" in text
+    assert "#  - odd_tool\n" in text
+    assert "setuptools" not in text + "sphinx"
+
+
+def test_requirements_of_poetry_are_written_as_pip_has_them(tmp_path: Path) -> None:
+    """Poetry's own table, its name and its Python; what is optional, or comes from a folder, is left out."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.poetry]\nname = "mine"\n[tool.poetry.dependencies]\npython = "^3.13"\nnumpy = "^1.24.0"\n'
+        'scipy = "~1.11"\npandas = "*"\ntorch = "2.1.*"\nzero = "^0.3"\nhttpx = ">=0.2 , <1"\nray = "2.9.0"\n'
+        'odd = "^1 || ^2"\nx = {version = "^2.0", extras = ["a", "b"], markers = "python_version >= \'3.9\'"}\n'
+        'own = {path = "../own"}\nmaybe = {version = "1", optional = true}\n'
+    )
+    spec = guessed(tmp_path)
+    assert (spec.name, spec.python) == ("mine", "3.13")
+    assert sorted(spec.requirements) == sorted(
+        (
+            "numpy<2,>=1.24.0",
+            "scipy<1.12,>=1.11",
+            "pandas",
+            "torch==2.1.*",
+            "zero<0.4,>=0.3",
+            "httpx<1,>=0.2",
+            "ray==2.9.0",
+            "odd",
+            'x[a,b]<3,>=2.0; python_version >= "3.9"',
+        )
+    )

@@ -26,6 +26,7 @@ from envbuild.store.bundle import (
     read_artifact,
     tag_of,
     title_of,
+    without_artifacts,
 )
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
@@ -155,3 +156,10 @@ def test_a_hostile_folder_is_refused_at_once(store: Store, lock: Lock, tmp_path:
     os.mkfifo(folder.path(digest))
     with pytest.raises(IntegrityError, match=r"^.*/carry is damaged: sha256 "):
         folder.read(digest, 1 << 20)
+
+
+def test_an_artifact_is_no_image() -> None:
+    """``push --bundle`` adds a tag to the image's repository; the image is still the only one there."""
+    assert without_artifacts(["dfdea813cb2d", "grid-dfdea813cb2d"]) == ["dfdea813cb2d"]
+    assert without_artifacts(["v1-dfdea813cb2d"]) == ["v1-dfdea813cb2d"]
+    assert without_artifacts([]) == []
