@@ -101,6 +101,12 @@ def _verify(package: dict[str, Any], archive: Path, made: Project, root: Path, n
             stream = members.extractfile(f"{top}/{package['folder']}/{member}")
             assert stream is not None, member
             project.write(file, stream.read().decode("utf-8"))
+        for member in members.getmembers():
+            path = member.name.partition("/")[2]
+            if member.isfile() and path.endswith(".py") and path.startswith(tuple(package.get("modules", ()))):
+                stream = members.extractfile(member)
+                assert stream is not None, member
+                project.write(path, stream.read().decode("utf-8"))
     options = ["--mount", f"{environment(package['environment'], '3.11')}:/frameworks:ro"]
     if program.endswith(".ipynb"):
         options += ["-e", "JUPYTER_PATH=/frameworks/share/jupyter"]

@@ -41,7 +41,8 @@ _LINES = 32
 """Lines that are left as they were: the likeliest alone, then two, four … at a time, to find the one of them."""
 _ASIDE = ("time.", "uuid.")
 """Calls by which programs measure how long they take, and that draw what names are made of."""
-_OF_LOGS = "logging."
+_MINOR = ("logging.", "genericpath.exists", "genericpath.isfile", "genericpath.isdir")
+"""Calls that a line is the cause by only where it has no other: times of logs, and whether a file is there."""
 _STARTUP = ("site", "<string>")
 """Module and file of what start-up files (``*.pth``) of the environment execute."""
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
@@ -518,13 +519,13 @@ def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
 
 
 def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:
-    """Return what a line asked for; what ``logging`` did only where there is nothing else.
+    """Return what a line asked for; minor calls only where there is nothing else.
 
     The time of a log reaches the log, where it is masked: a line that calls a package which logs and writes archives is
     the cause by what it writes.
     """
     here = [each for each in asked if each.place == place]
-    chosen = [each for each in here if not each.call.startswith(_OF_LOGS)] or here
+    chosen = [each for each in here if not each.call.startswith(_MINOR)] or here
     return tuple(
         Culprit(suspect=each.suspect, call=each.call, module=each.module, place=place, file=each.file, line=each.line)
         for each in chosen

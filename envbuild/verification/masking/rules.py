@@ -43,6 +43,8 @@ _OF_TIME = (
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
+_IN_TIME = rf"(?!(?<=\b[io]n )time{_GAP}\d+(?![\d.,]|\s?(?:s|sec|seconds|ms)\b))"
+"""Not ``evaluated in time 57``: so many were not late."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 ZEROS = str.maketrans("123456789", "000000000")
@@ -465,7 +467,7 @@ TABLE = (
         "times",
         "time",
         "time elapsed took duration sec latency runtime clock wall",
-        rf"(?P<keep>\b(?:[a-z]{{1,40}}[_/]){{0,6}}{_OF_TIME}"
+        rf"(?P<keep>\b{_IN_TIME}(?:[a-z]{{1,40}}[_/]){{0,6}}{_OF_TIME}"
         rf"{_GAP})(?!{NUMBER}\s*(?:{_COUNTED}|%)){NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b(?!:\d\d)",
     ),
     _rule(

@@ -15,7 +15,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verification import laboratory as module
-from envbuild.operations.verification.experiments import experiment
+from envbuild.operations.verification.experiments import _culprits, experiment
 from envbuild.operations.verification.laboratory import Laboratory
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked, Listing
@@ -508,3 +508,27 @@ def test_libraries_have_one_thread_in_an_experiment(tmp_path: Path) -> None:
     assert changed.own_variables == {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     assert changed.allow == ("environment.OMP_NUM_THREADS", "environment.POLARS_MAX_THREADS")
     assert "torch.set_num_threads" in changed.without
+
+
+def test_whether_a_file_is_there_is_no_figure_where_the_line_asks_for_one() -> None:
+    """A package that looks for a file before it reads it is named by what it reads; alone, that counts."""
+    place = "/workspace/train.py:3"
+    there, read = (
+        Asked(suspect="figures", call=call, file="np.py", line=1, module="numpy", place=place, count=1)
+        for call in ("genericpath.exists", "reading /proc/self/schedstat")
+    )
+    assert [each.call for each in _culprits([there, read], place)] == [read.call]
+    assert [each.call for each in _culprits([there], place)] == [there.call]
+
+
+def test_lines_that_ask_a_clock_are_compared_with_a_run_in_which_each_has_its_own() -> None:
+    """No line of that run gets what is real: the hook gives all lines times of their own where there is a ``!``."""
+    asked: list[str] = []
+    laboratory = cast(Any, SimpleNamespace(_variables=lambda fixed: {"ENVBUILD_FIX": ",".join(fixed)}))
+    laboratory._runs = lambda count, purpose, variables: asked.append(f"{purpose}: {variables['ENVBUILD_FIX']}") or []
+    Laboratory.with_real(laboratory, ("clock",), ())
+    Laboratory.with_real(laboratory, ("clock",), ("/workspace/train.py:3",))
+    assert asked == [
+        "a fixed clock for each line: clock!-",
+        "one line not fixed: train.py:3: clock!/workspace/train.py:3",
+    ]
