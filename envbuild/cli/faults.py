@@ -18,6 +18,11 @@ from envbuild.errors import BuildError, EngineError, UsageError
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
 """What a failing disk answers, and a network's whose server does not (NFS mounted ``soft``)."""
 
+_PATH_MAX = 4096
+"""Bytes of a path that system calls take, with the zero at its end (limits.h of Linux)."""
+_SHOWN = 60
+"""Characters of it that are enough to know it by."""
+
 
 def limited(error: Exception) -> int:
     """Report a limit of this process, and return the exit code; 0 if there is none of that kind."""
@@ -52,6 +57,9 @@ def refused(error: OSError) -> int:
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
+    if name and error.errno == errno.ENAMETOOLONG:
+        print_error(*_too_long(str(name)))
+        return UsageError.exit_code
     if name and error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
         print_error(
             f"cannot use {name}: {error.strerror}", "choose another disk; for the store: export ENVBUILD_STORE=FOLDER"
@@ -61,6 +69,15 @@ def refused(error: OSError) -> int:
         print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
         return EngineError.exit_code
     return limited(error) or unexpected(error)
+
+
+def _too_long(path: str) -> tuple[str, str]:
+    """Return what is too long, the path or one of its names, cut, and what to do (path_resolution(7))."""
+    length, longest = len(os.fsencode(path)), max(path.split("/"), key=len)
+    if length >= _PATH_MAX:
+        return f"a path of {length} bytes is too long: {path[:_SHOWN]}…", "use folders of shorter names"
+    length = len(os.fsencode(longest))
+    return f"a file's name of {length} bytes is too long: {longest[:_SHOWN]}…", "use a shorter one"
 
 
 def _store_of(path: str) -> str:

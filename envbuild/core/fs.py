@@ -91,9 +91,11 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
             if sync:
                 os.fsync(stream.fileno())
             Path(name).replace(path)  # while it is held
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             Path(name).unlink()
+        if isinstance(error, OSError) and error.errno in NO_SPACE and not error.filename:
+            error.filename = str(path)  # write(2) knows no names, and there is more than one disk
         raise
 
 

@@ -20,7 +20,7 @@ from envbuild.image.record import (
     write_image_record,
 )
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
-from envbuild.operations.engines import connect, is_local, note_way
+from envbuild.operations.engines import connect, is_local, note_way, remove_changed_layers
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Several, Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects, unneeded_emulators
@@ -175,6 +175,7 @@ def _up_to_date(loaded: LoadedLock, engine: Engine | None, events: Events) -> Im
     record, planned = read_image_record(loaded.path, loaded.lock), plan(loaded.lock)
     if engine is None or record is None or expected_layers(record, planned, recipe_of(loaded.lock, planned)) is None:
         return None
+    remove_changed_layers(engine, record.reference, events)
     if not is_recorded(engine.find_image(record.reference), record):
         return None
     note_lock(Store(), loaded.path, loaded.lock)

@@ -134,3 +134,18 @@ def step_runner(engine: Engine | None, store: Store) -> StepRunner:
         return connect_container_engine()
     except EngineError:
         return local
+
+
+def remove_changed_layers(engine: Engine, reference: str, events: Events) -> None:
+    """Remove what somebody has changed of an image in the store, so that it is made again: a run would use it as it is.
+
+    Raises:
+        IntegrityError: it cannot be removed.
+    """
+    from envbuild.engine.local.engine import LocalEngine
+    from envbuild.operations.events import Note
+
+    if isinstance(engine, LocalEngine):
+        for layer in engine.remove_changed(reference):
+            text = f"the layer {layer[:12]}… in the store was changed after it was made; it is made again"
+            events.report(Note(text=text))

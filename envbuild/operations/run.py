@@ -123,7 +123,7 @@ def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | Non
     loaded = load_lock(options.lock, options.search_from, option=True)
     job = ranks.join(loaded.path, guard=options.guard)
     try:
-        prepared = prepare(options, events, loaded)
+        prepared = prepare(options, events, loaded, proof=False)
     except EnvbuildError as error:
         if job is not None:
             ranks.fail(job, error, events, options.allow)
@@ -138,11 +138,14 @@ def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | Non
     return RunResult(record=record, project=request.project)
 
 
-def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = None) -> PreparedRun:
+def prepare(
+    options: RunOptions, events: Events, loaded: LoadedLock | None = None, *, proof: bool = True
+) -> PreparedRun:
     """Load the lock, check declared data, find or build the image; arguments and errors as for ``run``.
 
     Args:
         loaded: the lock, if it was loaded before.
+        proof: look whether somebody has changed the image's files in the store, which takes 5 ms for 1,000 of them.
     """
     if loaded is None:
         loaded = load_lock(options.lock, options.search_from, option=True)
@@ -152,7 +155,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
     emulator = _emulator(loaded, options, engine, events)
     if emulator is None:
         _require_architecture(loaded.lock, options, engine)
-    image, signer, index = _image(loaded, options, engine, events)
+    image, signer, index = _image(loaded, options, engine, events, proof=proof)
     request = RunRequest(
         lock_path=loaded.path,
         lock=loaded.lock,
@@ -250,9 +253,15 @@ def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner)
         raise
 
 
-def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str, str]:
+def _image(
+    loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events, *, proof: bool
+) -> tuple[ImageRecord, str, str]:
     """Return the image that the engine has by now, who signed it, if somebody must have, and the index it was in."""
     found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
+    if proof and found is not None:
+        from envbuild.operations.engines import remove_changed_layers
+
+        remove_changed_layers(engine, found.reference, events)
     if options.image is not None or who is not None:
         from envbuild.operations.pull import image_for_run
         from envbuild.signing.trust import trust

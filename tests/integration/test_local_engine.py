@@ -496,6 +496,26 @@ def test_a_filter_that_forbids_what_is_needed(call: str, said: str, made: Projec
         project.must("lock", prefix=prefix)
 
 
+@needs_root
+@pytest.mark.parametrize("command", [("verify", "-n", "2", "t.py"), ("build",)])
+def test_an_image_whose_files_somebody_changed(command: tuple[str, ...], made: Project, tmp_path: Path) -> None:
+    """``verify`` proves nothing of other files than the image's: the layer is made again, as by ``build``."""
+    project = made.copy(tmp_path, own_store=True)
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    project.write("t.py", "import bisect\nprint(bisect.bisect([1, 2], 1))\n")
+    for file in (project.store / "derived/trees").glob("*/tree/usr/lib/python3.*/bisect.py"):
+        known = file.stat()
+        text = file.read_text()
+        assert "lo = mid + 1" in text
+        file.write_text(text.replace("lo = mid + 1", "lo = mid + 2"))
+        os.utime(file, ns=(known.st_atime_ns, known.st_mtime_ns))
+    done = project.must(*command, ENVBUILD_ENGINE="local")
+    assert "in the store was changed after it was made; it is made again" in done.out + done.err
+    again = project.must(*command, ENVBUILD_ENGINE="local")
+    assert "was changed" not in again.out + again.err
+    project.must("store", "verify")
+
+
 def test_an_image_whose_files_somebody_removed(made: Project, tmp_path: Path) -> None:
     """Nothing is made anew where a note says that all is there: the sentence names the command that looks."""
     project = made.copy(tmp_path, own_store=True)

@@ -15,7 +15,7 @@ from envbuild import __version__
 from envbuild.core.platforms import own_machine
 from envbuild.core.progress import Progress
 from envbuild.engine.local.images import FoundImage, Images
-from envbuild.engine.local.trees import LINKED, Trees
+from envbuild.engine.local.trees import LINKED, Trees, remove
 from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import (
     ContainerExit,
@@ -56,7 +56,8 @@ class LocalEngine:
 
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
-        self._images = Images(place.cache_dir("images"), trees_of(place, boot))
+        self._trees = trees_of(place, boot)
+        self._images = Images(place.cache_dir("images"), self._trees)
         self._linked = _private(place, LINKED)
         self._found: Way | tuple[str, str] | None = None
 
@@ -108,6 +109,20 @@ class LocalEngine:
             architecture=image.architecture,
             environment=image.environment,
         )
+
+    def remove_changed(self, reference: str) -> tuple[str, ...]:
+        """Remove those layers of an image that somebody has changed in the store; returns their digests.
+
+        Raises:
+            IntegrityError: one of them cannot be removed.
+        """
+        image = self._images.read(reference)
+        if image is None:
+            return ()
+        changed = tuple(layer for layer in image.layers if self._trees.remove_changed(layer))
+        if changed:
+            remove(self._linked / image.config)  # its files are the same ones
+        return changed
 
     def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
         """Unpack an image's layers and keep it under a tag; see ``ImageStore``."""

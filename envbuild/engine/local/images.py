@@ -64,16 +64,22 @@ class Images:
 
     def find(self, reference: str) -> FoundImage | None:
         """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None unless all of it is here."""
-        digest = reference.removeprefix("sha256:") if reference.startswith("sha256:") else _name(reference)
-        if not SHA256.fullmatch(digest):
-            return None
-        try:
-            image = msgspec.json.decode((self._folder / f"{digest}.json").read_bytes(), type=StoredImage)
-        except (OSError, ValueError):
+        image = self.read(reference)
+        if image is None:
             return None
         trees = [self._trees.find(layer) for layer in image.layers]
         found = tuple(tree for tree in trees if tree is not None)
         return FoundImage(image=image, trees=found) if len(found) == len(trees) else None
+
+    def read(self, reference: str) -> StoredImage | None:
+        """Return what is known of an image, named as for ``find``; its layers may be missing."""
+        digest = reference.removeprefix("sha256:") if reference.startswith("sha256:") else _name(reference)
+        if not SHA256.fullmatch(digest):
+            return None
+        try:
+            return msgspec.json.decode((self._folder / f"{digest}.json").read_bytes(), type=StoredImage)
+        except (OSError, ValueError):
+            return None
 
     def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
         """Unpack an image's layers as they become ready, then keep the image under its tag.

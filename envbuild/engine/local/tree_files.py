@@ -294,6 +294,30 @@ def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]
         writer.close()
 
 
+def state(folder: Path) -> str:
+    """Return a digest of what the file system knows of a tree's files, without reading them: 5 ms for 1,000.
+
+    Kinds, sizes and times: whoever writes to a file, replaces it or changes its mode gives it another time of change,
+    which nobody can set (inode(7), ctime). What a disk has damaged shows nowhere but in the content.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    left = [str(folder / TREE)]
+    while left:
+        above = left.pop()
+        with os.scandir(above) as found:
+            names = sorted(found, key=lambda each: each.name)
+        for each in names:
+            known = each.stat(follow_symlinks=False)
+            line = f"{each.name}\0{known.st_mode} {known.st_size} {known.st_mtime_ns} {known.st_ctime_ns}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+        digest.update(b"\n")
+        left += [each.path for each in names if each.is_dir(follow_symlinks=False)]
+    return digest.hexdigest()
+
+
 def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None) -> bool:
     """Read a tree's folder, which its diff ID names, and report whether it still is that layer, metadata included.
 

@@ -8,7 +8,8 @@ A layer comes as a tar in a file (``make``), or as the bytes of one while they a
 file, and each byte is written once.
 
 Trees are not synced to the disk when they are made. One of an earlier run of the machine may have been damaged by a
-power cut: it is read and compared before it is used again (``holds``), or unpacked again (``make``).
+power cut: it is read and compared before it is used again (``holds``), or unpacked again (``make``). One whose files
+somebody has touched since is read before it is relied on for a proof (``remove_changed``).
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import msgspec
 
 from envbuild.core import quick_json
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_write, claimed
+from envbuild.core.fs import atomic_write, claimed, way_out
 from envbuild.core.removal import remove_tree
 from envbuild.engine.local.identities import gives_owners
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, IntegrityError
 
 if TYPE_CHECKING:
     from envbuild.engine.local.tree_files import TreeWriter
@@ -36,6 +37,8 @@ LINKED = "linked"
 _NOTE = "tree.json"
 _OWNERS = "owners"
 """Key of the note that is there, and false, where all files belong to who made the tree."""
+_STATE = "state"
+"""Key of the note for what the file system knew of the files when they were whole (``tree_files.state``)."""
 _TREE = "tree"
 """As ``tree_files`` names it, which is imported where a tree is made or read: a short run does neither."""
 
@@ -98,13 +101,49 @@ class Trees:
                     writable, owners = note["writable"], bool(note.get(_OWNERS, True)) or gives_owners()
                 except (OSError, ValueError, KeyError, TypeError):
                     return False
-                from envbuild.engine.local.tree_files import is_sound
+                from envbuild.engine.local.tree_files import is_sound, state
 
+                found = state(folder)
                 if not is_sound(folder):
                     remove(folder)
                     return False
-                atomic_write(folder / _NOTE, self._note(writable, owners=owners), sync=False)
+                atomic_write(folder / _NOTE, self._note(writable, found, owners=owners), sync=False)
         return self.find(diff_id) is not None
+
+    def remove_changed(self, diff_id: str) -> bool:
+        """Remove a layer's tree if somebody has changed it since it was made or last read; returns whether it went.
+
+        It is read only where the file system knows something else of its files than then.
+
+        Raises:
+            IntegrityError: it is damaged, and cannot be removed.
+        """
+        from envbuild.engine.local.tree_files import is_sound, state
+
+        folder = self._folder / diff_id
+        try:
+            before, note = folder.stat(), parse_json((folder / _NOTE).read_bytes())
+            found = state(folder)
+            if note["boot"] != self._boot or note.get(_STATE) == found:
+                return False
+        except (OSError, ValueError, KeyError, TypeError):
+            return False  # there is none that a run would take
+        sound = is_sound(folder)
+        try:
+            with self._claimed(diff_id):
+                if not os.path.samestat(before, folder.stat()):
+                    return not sound  # another command has made it again
+                if sound:
+                    atomic_write(folder / _NOTE, quick_json.dumps({**note, _STATE: found}).encode(), sync=False)
+                else:
+                    remove(folder)
+        except FileNotFoundError:
+            return not sound
+        except OSError as error:
+            if not sound:
+                message = f"{folder} is damaged, and cannot be removed: {error.strerror}"
+                raise IntegrityError(message, way_out(error.errno)) from error
+        return not sound
 
     def make(self, diff_id: str, tar: Path, advance: Callable[[int], None]) -> Tree:
         """Return a layer's tree, unpacked from its tar if need be; others that want it wait.
@@ -213,13 +252,15 @@ class Trees:
                 self._settle(fresh, diff_id, writable)
 
     def _settle(self, fresh: Path, diff_id: str, writable: list[str]) -> None:
-        (fresh / _NOTE).write_bytes(self._note(writable, owners=gives_owners()))
+        from envbuild.engine.local.tree_files import state
+
+        (fresh / _NOTE).write_bytes(self._note(writable, state(fresh), owners=gives_owners()))
         remove(self._folder / diff_id)
         fresh.rename(self._folder / diff_id)
 
-    def _note(self, writable: list[str], *, owners: bool) -> bytes:
-        """Describe a tree whose files have the layer's owners, or all belong to one user."""
-        known = {"boot": self._boot, "writable": writable}
+    def _note(self, writable: list[str], found: str, *, owners: bool) -> bytes:
+        """Describe a tree of this state whose files have the layer's owners, or all belong to one user."""
+        known = {"boot": self._boot, "writable": writable, _STATE: found}
         return quick_json.dumps(known if owners else {**known, _OWNERS: False}).encode()
 
 

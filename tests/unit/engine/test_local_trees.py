@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -206,6 +207,44 @@ def test_damage_is_found(made: tuple[Trees, str, Path], tmp_path: Path, harm: st
     else:
         (folder / "tree" / harm).write_bytes(b"HELLO")
     assert not tree_files.is_sound(folder)
+
+
+def test_what_somebody_has_changed_goes_before_a_proof(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
+    """A byte and the old time put back: the time of change gives it away; nothing is read where nothing was touched."""
+    trees, digest, tar = made
+    tool = trees.make(digest, tar, quiet).path / "bin/tool"
+    assert not trees.remove_changed(digest)
+    known = tool.stat()
+    tool.write_bytes(b"hellO")
+    os.utime(tool, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert trees.find(digest) is not None  # as a run finds it
+    assert trees.remove_changed(digest)
+    assert trees.find(digest) is None
+    assert not (tmp_path / "trees" / digest).exists()
+    assert not trees.remove_changed(digest)
+
+
+def test_what_was_touched_and_is_whole_stays(
+    made: tuple[Trees, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read once, as is a tree of an older envbuild, which noted no state; then it is known again."""
+    trees, digest, tar = made
+    tool = trees.make(digest, tar, quiet).path / "bin/tool"
+    reads: list[Path] = []
+    real = tree_files.is_sound
+    monkeypatch.setattr(tree_files, "is_sound", lambda folder: reads.append(folder) or real(folder))
+    tool.chmod(tool.stat().st_mode)
+    for _ in range(2):
+        assert not trees.remove_changed(digest)
+    assert len(reads) == 1
+    note = tmp_path / "trees" / digest / "tree.json"
+    table = json.loads(note.read_bytes())
+    del table["state"]
+    note.write_text(json.dumps(table))
+    for _ in range(2):
+        assert not trees.remove_changed(digest)
+    assert len(reads) == 2
+    assert trees.find(digest) is not None
 
 
 def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
