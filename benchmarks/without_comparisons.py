@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli import entry
-from envbuild.operations import printed_lines
+from envbuild.operations.verification import printed_lines
 from envbuild.record import printed
 from envbuild.runs.outside import Outside
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from envbuild.operations.report import ReportResult
     from envbuild.operations.run import RunOptions, RunResult
     from envbuild.operations.run_context import Side
-    from envbuild.operations.verify import Verification
+    from envbuild.operations.verification.verify import Verification
 
     PathLike: TypeAlias = str | os.PathLike[str]
     AnyLock: TypeAlias = LoadedLock | str | os.PathLike[str] | None
@@ -234,8 +234,8 @@ def verify(
     """
     from envbuild.operations.ranks import require_no_launcher
     from envbuild.operations.run import prefer_guard_error, prepare
-    from envbuild.operations.verify import VerifyOptions
-    from envbuild.operations.verify import verify as verify_runs
+    from envbuild.operations.verification.verify import VerifyOptions
+    from envbuild.operations.verification.verify import verify as verify_runs
 
     listener = events or listeners.Silent()
     asked = VerifyOptions(count=count, ignore=tuple(ignore), diagnose=diagnose)

@@ -18,6 +18,9 @@ _GARBAGE = 100_000
 """New objects until one looks for garbage: at 700, to look at what is imported is a tenth of a short command."""
 _SIGHUP, _SIGINT, _SIGPIPE = 1, 2, 13
 """Of all systems that envbuild runs on; ``signal`` makes enumerations of its numbers."""
+_LEAST_MEMORY = 128 << 20
+"""Bytes of address space below which Python itself may fail as it reports that there are no more: with tracebacks of
+its own, an abort in a library, or (3.11) a loop without an end."""
 _UNFLUSHED = 120
 """The interpreter's own exit code where the last of what was printed could not be written."""
 
@@ -29,6 +32,7 @@ def entry() -> NoReturn:
     _take_names_as_bytes()
     _take_own_rights()
     _write_whole_bytecode()
+    _require_memory()
     ended: list[int] = []
     code = _run(sys.argv[1:], ended, last=True)
     _end(code, wait=not ended)
@@ -104,6 +108,22 @@ def _write_whole_bytecode() -> None:
 
     if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
         sys.dont_write_bytecode = True
+
+
+def _require_memory() -> None:
+    """End the process with a message where it may have too little memory to fail with one."""
+    import resource
+
+    for letter, which in (("v", resource.RLIMIT_AS), ("d", resource.RLIMIT_DATA)):
+        most = resource.getrlimit(which)[0]
+        if 0 <= most < _LEAST_MEMORY:  # RLIM_INFINITY is -1
+            from envbuild.errors import BuildError
+
+            _print_error(
+                f"the limit of memory is {most} bytes, and envbuild itself needs {_LEAST_MEMORY}",
+                f"raise it, then rerun: ulimit -{letter} unlimited",
+            )
+            os._exit(BuildError.exit_code)
 
 
 def _end(code: int, *, wait: bool) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from envbuild.cli.console import losing_stderr
 from envbuild.cli.options import app
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def invoke(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not isinstance(error, usage_error):
             raise
-        error.show()  # type: ignore[attr-defined]
+        with losing_stderr():
+            error.show()  # type: ignore[attr-defined]
         return 2
     except SystemExit as request:
         # Typer ends the process by itself when the reader of standard output has gone away.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from envbuild.cli.render.events import Line
     from envbuild.operations.events import Event
 
+_STDERR = 2
 _LABEL = 10
 _EVERY = 30.0
 _LONG = 1.0
@@ -77,7 +79,7 @@ class _Plain:
     def _report_progress(self, total: int | None) -> None:
         seconds = time.monotonic() - self._began
         amount = describe(self._done, total, self._unit, seconds) if self._done else ""
-        print(f"{self._name:<20}{amount:<32}{seconds:.1f} s", file=sys.stderr, flush=True)
+        print_to(sys.stderr, f"{self._name:<20}{amount:<32}{seconds:.1f} s")
 
 
 class Console:
@@ -109,13 +111,13 @@ class Console:
             text = f"{text:<68}  {time.monotonic() - self.started:.1f} s"
         if wants_colour(stream):
             label = f"{_BOLD}{label:<{_LABEL}}{_RESET}"
-        print(f"{label:<{_LABEL}}{text}".rstrip(), file=stream, flush=True)
+        print_to(stream, f"{label:<{_LABEL}}{text}".rstrip())
 
     def detail(self, text: str) -> None:
         """Print a dim line with ``--verbose``."""
         if self.verbose and not self.quiet:
             dim, reset = (_DIM, _RESET) if wants_colour(sys.stderr) else ("", "")
-            print(f"{' ' * _LABEL}{dim}{harmless(text)}{reset}", file=sys.stderr, flush=True)
+            print_to(sys.stderr, f"{' ' * _LABEL}{dim}{harmless(text)}{reset}")
 
     def report(self, event: Event) -> None:
         """Print the lines of an event that a use case reports; this makes a console an ``Events``."""
@@ -141,7 +143,7 @@ class Console:
     def note(self, text: str) -> None:
         """Print a line of envbuild's own next to a program's output: standard error, prefixed."""
         if not self.quiet:
-            print(f"envbuild: {harmless(text)}", file=sys.stderr, flush=True)
+            print_to(sys.stderr, f"envbuild: {harmless(text)}")
 
     def text(self, text: str, stream: TextIO | None = None) -> None:
         """Print a table or another text of several lines that a renderer made; by default to standard output."""
@@ -217,4 +219,28 @@ def print_error(message: str, hint: str) -> None:
     if wants_colour(sys.stderr):
         first = f"{_RED}{first}{_RESET}"
     lines = [f"envbuild: {first}", *([rest] if rest else []), *([f"  → {harmless(hint)}"] if hint else [])]
-    print("\n".join(lines) + "\n", end="", file=sys.stderr)
+    print_to(sys.stderr, "\n".join(lines))
+
+
+def print_to(stream: TextIO, text: str) -> None:
+    """Print text with a line end, at once; what standard error does not take is lost."""
+    if stream is not sys.stderr:
+        print(text, file=stream, flush=True)
+        return
+    with losing_stderr():
+        print(f"{text}\n", end="", file=stream, flush=True)  # one write: ranks of a job share it
+
+
+@contextmanager
+def losing_stderr() -> Iterator[None]:
+    """Drop what standard error does not take, and all after it: the exit code stays, which is the program's of ``run``.
+
+    A log's disk may be full, a reader gone. A terminal that is closed ends the command as ever.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), _STDERR)

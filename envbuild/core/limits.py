@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import errno
 import resource
+from collections.abc import Iterator
+
+from envbuild.core.patterns import lazy
 
 _CLONE3 = 435
 """Number of the call on all machines."""
 _THREAD = "can't start new thread"
 """What ``threading`` raises where the kernel starts none."""
+_NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
+"""What the loader of glibc or musl answers where a module written in C finds no room."""
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
 """What a call answers that a filter of system calls forbids, as engines and sandboxes write filters."""
@@ -27,10 +32,11 @@ def explained(error: Exception) -> tuple[str, str] | None:
     Args:
         error: what ended a command.
     """
-    if isinstance(error, MemoryError):
-        return _memory()
-    if isinstance(error, RuntimeError):
-        return _processes() if str(error) == _THREAD else None
+    for each in _behind(error):
+        if isinstance(each, MemoryError) or (isinstance(each, ImportError) and _NOT_LOADED.search(str(each))):
+            return _memory()
+        if isinstance(each, RuntimeError) and str(each) == _THREAD:
+            return _processes(a_thread=True)
     if not isinstance(error, OSError):
         return None
     name = error.filename2 or error.filename
@@ -47,6 +53,14 @@ def explained(error: Exception) -> tuple[str, str] | None:
     if error.errno in FORBIDS and not name and is_filtered():
         return f"the system refuses a call that envbuild needs: {error.strerror}{_line(error)}", ALLOW
     return None
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that it came from: what is done about a lack of memory may fail, too."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
 
 
 def is_filtered() -> bool:
@@ -77,12 +91,15 @@ def _memory() -> tuple[str, str] | None:
     return f"out of memory{_at_most(most, ' bytes')}", f"raise the limit, then rerun: {command}"
 
 
-def _processes() -> tuple[str, str]:
+def _processes(*, a_thread: bool = False) -> tuple[str, str]:
+    """Explain that no process could be started, or no thread, whose stack needs room too (mmap(2), EAGAIN of clone)."""
     if _clone3_is_forbidden():
         return (
             "cannot start a thread: a filter of system calls forbids clone3 (EPERM) where C libraries expect ENOSYS",
             "update the container's engine (Docker 20.10.10, libseccomp 2.5 or newer), or start it with --privileged",
         )
+    if a_thread and (memory := _memory()):
+        return f"cannot start another thread: {memory[0]}", memory[1]
     most = _at_most(_limit(resource.RLIMIT_NPROC), " of this user")
     return (
         f"cannot start another process or thread{most}",

@@ -98,6 +98,9 @@ def resized(resize: Callable[[int, int], None]) -> Iterator[None]:
 
 
 _REPEATED = ("SIGTERM", "SIGHUP")
+_ENDING = (*_REPEATED, "SIGINT", "SIGQUIT")
+CONTINUE = "SIGCONT"
+"""Follows a signal that shall end a program: one that is stopped gets that when it goes on."""
 
 
 @contextmanager
@@ -121,6 +124,9 @@ def repeated_signals_ignored() -> Iterator[None]:
 
 class SignalRelay:
     """Sends the signals this process receives to the program; a second SIGINT becomes SIGKILL.
+
+    SIGCONT follows those that shall end it, as timeout(1) and systemd have it: a program that somebody has stopped
+    would never get them, and its run not end.
 
     Signals that arrive before ``open`` are kept until then. Only the main thread can relay signals. A SIGTERM or SIGHUP
     that was relayed, or has ended the program, is ignored from then on: ``repeated_signals_ignored`` ends that.
@@ -158,10 +164,11 @@ class SignalRelay:
 
     def send(self, name: str) -> None:
         """Send a signal by name."""
-        if self._open:
-            self._send(name)
-        else:
-            self._kept.append(name)
+        for each in (name, CONTINUE) if name in _ENDING else (name,):
+            if self._open:
+                self._send(each)
+            else:
+                self._kept.append(each)
 
     def ended(self, code: int) -> None:
         """Note the program's exit code, while signals are still relayed.

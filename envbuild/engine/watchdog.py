@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
+from envbuild.engine.streams import CONTINUE
 from envbuild.errors import EngineError
 
 _TICK = 0.25
@@ -71,6 +72,8 @@ class Watchdog:
         for name in ("SIGTERM", "SIGKILL"):
             with suppress(EngineError):
                 self._kill(name)
+                if name == "SIGTERM":
+                    self._kill(CONTINUE)
             if self._over.wait(_ENDING):
                 return
         if self._last is not None:

@@ -97,7 +97,11 @@ def _replaced(path: Path, made: ImageRecord) -> str:
     except (ValueError, RecursionError):
         return f"{name} was no record of an image and is replaced"
     if recorded.config == made.config:
-        return ""
+        others = [
+            field for field in ("layers", "manifest", "sizes") if getattr(recorded, field) != getattr(made, field)
+        ]
+        named = f"{name} had other {' and '.join(others)} than the image that it names, and is replaced"
+        return named if others and recorded.lock == made.lock else ""
     why = "the lock has changed" if recorded.lock != made.lock else "envbuild's own code has changed"
     return f"{name} recorded sha256:{recorded.config[:12]}…, now sha256:{made.config[:12]}…: {why}"
 

@@ -31,8 +31,8 @@ from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.diff import DiffResult
 from envbuild.operations.events import BisectStep, Events
-from envbuild.operations.printed_lines import LazyReader
 from envbuild.operations.run_context import Side, Texts, gather_context, lock_path
+from envbuild.operations.verification.printed_lines import LazyReader
 from envbuild.record import history
 from envbuild.record.model import Record
 

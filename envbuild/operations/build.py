@@ -172,8 +172,8 @@ def _up_to_date(loaded: LoadedLock, engine: Engine | None, events: Events) -> Im
     """Return the record if the engine holds the recorded image, and nothing that decides it has changed since."""
     from envbuild.image.plan.model import plan
 
-    record = read_image_record(loaded.path, loaded.lock)
-    if engine is None or record is None or record.recipe != recipe_of(loaded.lock, plan(loaded.lock)):
+    record, planned = read_image_record(loaded.path, loaded.lock), plan(loaded.lock)
+    if engine is None or record is None or expected_layers(record, planned, recipe_of(loaded.lock, planned)) is None:
         return None
     if not is_recorded(engine.find_image(record.reference), record):
         return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from envbuild.record.model import Output, Record
     from envbuild.runs.repeat import Repeated
     from envbuild.verification.content import Content
-    from envbuild.verification.masks import Masks
+    from envbuild.verification.masking.masks import Masks
 
 
 _LARGEST = 64 << 20

@@ -23,7 +23,7 @@ from envbuild.operations import ranks
 from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
-from envbuild.operations.printed_lines import LazyReader, load_reader
+from envbuild.operations.verification.printed_lines import LazyReader, load_reader
 from envbuild.record.model import Record
 from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.store.objects import Store

@@ -147,7 +147,7 @@ def _lines(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
     if not streams:
         return {}
     from envbuild.verification.files import masks_of
-    from envbuild.verification.printed import first_difference
+    from envbuild.verification.masking.printed import first_difference
 
     found: dict[printed.Stream, PrintedLine] = {}
     masks = (masks_of(a.record), masks_of(b.record))
@@ -189,7 +189,7 @@ def _change(before: FoundFile | None, after: FoundFile | None) -> str:
 def _named(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
     """Return the first line of each equal stream in which the runs have other names that look drawn."""
     from envbuild.verification.files import masks_of
-    from envbuild.verification.printed import other_names
+    from envbuild.verification.masking.printed import other_names
 
     found: dict[printed.Stream, PrintedLine] = {}
     differing = compare_printed(a.record, b.record).differing
@@ -220,7 +220,7 @@ def _contradicted(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
         if several_processes(a.record, b.record):
             continue
         from envbuild.verification.files import masks_of
-        from envbuild.verification.printed import first_difference
+        from envbuild.verification.masking.printed import first_difference
 
         masks = (masks_of(a.record), masks_of(b.record))
         line = first_difference(stream, before, after, masks, ordered=True, known=names_of_two(a.record, b.record))

@@ -38,7 +38,7 @@ from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_optio
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.standard_input import InputWatch
-from envbuild.runs.tools_files import notes_on_project
+from envbuild.runs.tools_files import notes_beyond, notes_on_project, notes_on_special
 from envbuild.runs.verdict import Heard, VerdictPipe
 
 if TYPE_CHECKING:
@@ -79,7 +79,11 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     folder = history.process_folder(request.project, record.id)
     readers = _Readers(request)
     around = Outside(
-        mounts=request.mounts, wanted=request.outputs, copies=request.copies, kept=folder.parent / "outside"
+        mounts=request.mounts,
+        wanted=request.outputs,
+        copies=request.copies,
+        kept=folder.parent / "outside",
+        offline=(request.network or request.lock.run.network) == "none",
     )
     facts.record = record
     container = container_run(
@@ -95,9 +99,10 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     sources.keep_lock(request.project, request.lock_path)
     sources.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
-    before = workspace.scan(request.mounted, inputs) if request.before is None else request.before
+    special: tuple[list[str], list[str]] = ([], [])
+    before = workspace.scan(request.mounted, inputs, None, special[0]) if request.before is None else request.before
     around.look_first()
-    began, tools = time.time_ns(), list[str]()
+    began, tools, beyond = time.time_ns(), list[str](), list[str]()
     given = InputWatch() if request.watcher is None else None
     changed: dict[str, Any] = {}
     heard = Heard()
@@ -125,8 +130,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
         changed |= _other_ranks(request, changed)
-        after = workspace.scan(request.mounted, inputs, tools)
-        around.left_out += notes_on_project(workspace.written_since(request.mounted, tools, began - _TICK))
+        after = workspace.scan(request.mounted, inputs, tools, special[1])
+        written = workspace.written_since(request.mounted, tools, began - _TICK, beyond)
+        around.left_out += (*notes_on_project(written), *notes_on_special(*special), *notes_beyond(beyond))
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
         changed["folders"] = workspace.folder_changes(before, after)
         changed["outside"], changed["outside_left_out"] = around.look_last(

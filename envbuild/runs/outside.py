@@ -23,7 +23,15 @@ from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.record.model import NOTHING_LEFT, Output
 from envbuild.runs import workspace
-from envbuild.runs.tools_files import MOST_OF_LOCK, holds_nothing, is_lock, is_noise, notes_on
+from envbuild.runs.tools_files import (
+    MOST_OF_LOCK,
+    holds_nothing,
+    is_lock,
+    is_noise,
+    notes_on,
+    notes_on_empty,
+    notes_on_special,
+)
 
 if TYPE_CHECKING:
     import tarfile
@@ -42,6 +50,8 @@ _SINGLE = 4
 _NAMED = 20
 """Files in one place that are named if they were not looked at."""
 _CLOSED = "it could not be read"
+_TEMPORARY = re.compile(r"/(?:var/)?tmp/|/run/|/dev/")
+"""Where tools make empty folders, under drawn names mostly."""
 _SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
 """Folders that images have, and that are empty there."""
 
@@ -53,6 +63,7 @@ class Outside(msgspec.Struct, kw_only=True):
         mounts: those of the caller.
         wanted: paths in the container that count whatever their names, and are copied to ``kept``.
         kept: folder for copies.
+        offline: the run has no network.
         copies: folder for copies of all files, as far as there is room (``COPIED``); None for none.
         targets: where something is mounted in the container, the project included.
     """
@@ -62,17 +73,21 @@ class Outside(msgspec.Struct, kw_only=True):
     kept: Path
     targets: Sequence[str] = ()
     copies: Path | None = None
+    offline: bool = False
     files: dict[str, Output] = msgspec.field(default_factory=dict)
     left_out: list[str] = msgspec.field(default_factory=list)
     _noise: list[str] = msgspec.field(default_factory=list)
     _before: dict[str, Mapping[str, workspace.FileState]] = msgspec.field(default_factory=dict)
     _copied: int = 0
+    _empty: list[str] = msgspec.field(default_factory=list)
+    _special: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
     def look_first(self) -> None:
         """Note the state of folders that are mounted to be written; the program has not started."""
         for mount in self.mounts:
             if not mount.read_only:
-                found = workspace.scan_mount(mount.source, MOST_SCANNED)
+                special = self._special.setdefault(mount.target, [])
+                found = workspace.scan_mount(mount.source, MOST_SCANNED, special)
                 if found is None:
                     self.left_out.append(f"{mount.target} has more than {MOST_SCANNED:,} files and was not looked at")
                 else:
@@ -118,7 +133,7 @@ class Outside(msgspec.Struct, kw_only=True):
         for target, before in self._before.items():
             self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
         self._in_memory(memory)
-        self.left_out += notes_on(self._noise)
+        self.left_out += (*notes_on(self._noise, offline=self.offline), *notes_on_empty(self._empty))
         for path in self.wanted:
             if not any(_below(found, path) for found in self.files):
                 self.left_out.append(f"{NOTHING_LEFT}{path}")
@@ -137,7 +152,13 @@ class Outside(msgspec.Struct, kw_only=True):
         return any(_below(path, each) for each in self.wanted)
 
     def _mounted(self, mount: Mount, before: Mapping[str, workspace.FileState]) -> None:
-        after = workspace.scan_mount(mount.source, MOST_SCANNED)
+        special = list[str]()
+        after = workspace.scan_mount(mount.source, MOST_SCANNED, special)
+        before_special = self._special.get(mount.target, ())
+        place = mount.target.rstrip("/")
+        self.left_out += notes_on_special(
+            (f"{place}/{path}" for path in before_special), (f"{place}/{path}" for path in special)
+        )
         if after is None:
             self.left_out.append(f"{mount.target} has more than {MOST_SCANNED:,} files now and was not looked at")
             return
@@ -229,6 +250,10 @@ class Outside(msgspec.Struct, kw_only=True):
                     expected.discard(path)
                     break  # a folder of the image in which something came and went: nothing in it has changed
                 if path not in paths or not (member.isfile() or member.issym() or member.islnk()):
+                    if member.isdir() and path in paths and changes.get(path) == "created" and self._counts(path):
+                        self._empty += [] if _TEMPORARY.match(path) else [path]
+                    if member.isfifo() and path in paths and self._counts(path):
+                        self.left_out += notes_on_special((), (path,))
                     expected.discard(path)
                     continue
                 if not self._counts(path):  # a lock by its name

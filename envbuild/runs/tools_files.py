@@ -42,9 +42,14 @@ _TOOLS = (
 )  # fmt: skip
 """How the names of folders and files begin that tools make for themselves in temporary folders; the last are those
 of ONNX Runtime's telemetry, and locks of Dask's workers."""
-_MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
+_MEMORY = (r"torch_\d+_", r"sem\.", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
 """The same for shared memory: segments that were not given back."""
-_OF_RESULTS = r"(?:npy|npz|pt|pth|ckpt|h5|hdf5|keras|safetensors|onnx|parquet|csv|tsv|jsonl|ipynb)"
+_OWN_MEMORY = ("psm_", "wnsm_", "pym-")
+"""Segments that Python makes for a program, which may have left a result in one."""
+_OF_RESULTS = (
+    r"(?:npy|npz|pt|pth|ckpt|h5|hdf5|keras|safetensors|onnx|parquet|csv|tsv|jsonl|ipynb"
+    r"|joblib|msgpack|feather|arrow|tfrecords?|pickle|sqlite3?|zip|gz|zst|png|pdf)"
+)
 """Ends of names of what programs save: no tool has such files in its temporary folders."""
 _COMPILED = r"__pycache__/[^/]+\.(?:pyc(?:\.\d+)?|pyo)|[^/]+-\d+\.py3\d+t?\.nbi|[^/]+-\d+\.py3\d+t?\.\d+\.nbc"
 _CACHES = rf"fontlist-v[\d.]+\.json|{_COMPILED}"
@@ -65,9 +70,12 @@ _CACHE = lazy(
 """What is kept below a folder of caches or settings, and for what."""
 _OF_PROJECT = lazy(
     rf".*/(?:{_COMPILED}|\.pytest_cache/(?:README\.md|\.gitignore|CACHEDIR\.TAG|v/cache/\w+)"
-    r"|\.git/(?:index|index\.lock|gc\.log)|\.envbuild/.*|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
+    r"|\.git/(?:index|index\.lock|gc\.log)"
+    rf"|\.envbuild/(?:(?!.*\.{_OF_RESULTS}\Z)[^/]+|(?:runs|verify|locks|sources|inputs|bisect-[^/]+)/.*)"
+    r"|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
 )
 """What tools write into folders of their own in a project."""
+_DIGESTED = lazy(r"/[0-9a-f]{64}\Z")
 _NAMED = 5
 """Of a kind, in so many sentences."""
 
@@ -79,7 +87,7 @@ _OWN = frozenset(("/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/envbu
 def _noise() -> re.Pattern[str]:
     """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
     return re.compile(
-        rf"(?:{_engines()})|{_of_tools()}|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
+        rf"(?:{_engines()})|{_of_tools()}|{_of_programs()}|(?:{'|'.join(each.path for each in _stores().stores)})\Z"
         rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
     )
 
@@ -96,6 +104,10 @@ def _engines() -> str:
 
 def _of_tools() -> str:
     return rf"/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})|/dev/shm/(?:{'|'.join(_MEMORY)})"
+
+
+def _of_programs() -> str:
+    return rf"/dev/shm/(?:{'|'.join(_OWN_MEMORY)})"  # noqa: S108 - a path in the container
 
 
 def is_noise(path: str) -> bool:
@@ -125,6 +137,7 @@ class _Store(msgspec.Struct, frozen=True):
 
 class _Stores(msgspec.Struct, frozen=True):
     forms: dict[str, str]
+    downloads: dict[str, str]
     stores: tuple[_Store, ...]
 
 
@@ -135,11 +148,12 @@ def _stores() -> _Stores:
     return msgspec.toml.decode(package_data.data("stores.toml"), type=_Stores)
 
 
-def notes_on(paths: Iterable[str]) -> Iterator[str]:
+def notes_on(paths: Iterable[str], *, offline: bool = False) -> Iterator[str]:
     """Yield a sentence for each place of files that were left out and may hold results.
 
     Args:
         paths: files that were taken for no results.
+        offline: the run had no network, so that nothing was downloaded.
     """
     unknown = [path for path in paths if path not in _OWN and not _silent().match(path)]
     if not unknown:  # to read the table takes 3 ms, and most programs leave nothing there
@@ -154,7 +168,10 @@ def notes_on(paths: Iterable[str]) -> Iterator[str]:
             others |= set() if notes else {encodable(path)}
         elif (form := known.forms.get(kept["name"] or kept["home"])) is None:
             folders.add(encodable(kept["folder"]))
-        elif kept["inner"] and re.fullmatch(form, kept["inner"]) is None:
+        elif kept["inner"] and (
+            re.fullmatch(form, kept["inner"]) is None
+            or (offline and re.fullmatch(known.downloads.get(kept["name"] or kept["home"], "(?!)"), kept["inner"]))
+        ):
             strange.setdefault(encodable(kept["folder"]), []).append(encodable(kept["inner"]))
     yield from sorted(found)
     yield from _first([f"{each} was taken for a cache or settings of a tool, and not looked at" for each in folders])
@@ -173,6 +190,31 @@ def notes_on_project(paths: Iterable[str]) -> Iterator[str]:
     """
     others = (encodable(path) for path in paths if _OF_PROJECT.fullmatch(f"/{path}") is None)
     yield from _first([f"{each} is in a folder of a tool, and was not looked at" for each in others])
+
+
+def notes_on_special(before: Iterable[str], after: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each FIFO, socket or device that a program left: it has a name and no content.
+
+    And for folders whose extended attributes it has set; see ``workspace.scan``.
+    """
+    left = {*after}.difference(before)
+    folders = {path for path in left if _DIGESTED.search(path) is not None}
+    yield from _first(
+        f"{encodable(path)} was not looked at: it is a FIFO, a socket or a device" for path in left - folders
+    )
+    yield from _first(
+        f"extended attributes of the folder {encodable(_DIGESTED.sub('', path))} were not looked at" for path in folders
+    )
+
+
+def notes_on_empty(folders: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each empty folder that a program left outside its project."""
+    yield from _first(f"{encodable(path)} was not looked at: it is an empty folder" for path in folders)
+
+
+def notes_beyond(folders: Iterable[str]) -> Iterator[str]:
+    """Yield the same of folders of tools in a project with more files than are looked at."""
+    yield from _first(f"{encodable(each)} has very many files, of which the first were looked at" for each in folders)
 
 
 def _some(names: list[str]) -> str:

@@ -24,7 +24,7 @@ SKIPPED = frozenset(
 """Folders of tools, at any depth: never results."""
 
 _LOOKED = 5000
-"""Files in folders of tools that are looked at."""
+"""Files in a folder of a tool that are looked at."""
 _USER: Final = "user."
 """Namespace of the extended attributes that any program may set."""
 _HOLES, _SHARE = 16 << 30, 64
@@ -34,7 +34,9 @@ FileState = tuple[int, int, int, int, int]
 """Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
 
 
-def scan(root: Path, skipped: Collection[str] = (), tools: list[str] | None = None) -> dict[str, FileState]:
+def scan(
+    root: Path, skipped: Collection[str] = (), tools: list[str] | None = None, special: list[str] | None = None
+) -> dict[str, FileState]:
     """Return the state of all below ``root`` by relative path, folders' with ``/`` at the end; no link is followed.
 
     A folder that cannot be listed is there without ``/`` too: as a file, which nobody can read either.
@@ -43,16 +45,29 @@ def scan(root: Path, skipped: Collection[str] = (), tools: list[str] | None = No
         root: the project.
         skipped: relative paths to leave out, such as read-only inputs.
         tools: takes the paths of the folders of tools, which are not looked into.
+        special: takes those of FIFOs, sockets and devices, which have no content, and of folders with extended
+            attributes, a digest of these behind each.
     """
-    return dict(_walk(root, skipped, tools))
+    return dict(_walk(root, skipped, tools, special))
 
 
-def written_since(root: Path, folders: Iterable[str], moment: int) -> Iterator[str]:
+def written_since(root: Path, folders: Iterable[str], moment: int, beyond: list[str] | None = None) -> Iterator[str]:
     """Yield the files in folders that were written or moved there since a moment, in nanoseconds, by relative path.
 
-    The first of very many files are looked at: ``.venv`` may have 100,000.
+    The first of very many files are looked at in each of the folders: ``.venv`` may have 100,000.
+
+    Args:
+        root: the project.
+        folders: relative paths.
+        moment: in nanoseconds since 1970.
+        beyond: takes those of the folders that have more files than are looked at.
     """
-    left, looked = [*folders], 0
+    for folder in folders:
+        yield from _written_in(root, folder, moment, beyond)
+
+
+def _written_in(root: Path, top: str, moment: int, beyond: list[str] | None) -> Iterator[str]:
+    left, looked = [top], 0
     while left and looked < _LOOKED:
         folder = left.pop(0)
         try:
@@ -60,13 +75,17 @@ def written_since(root: Path, folders: Iterable[str], moment: int) -> Iterator[s
         except OSError:
             continue
         with entries:
-            for entry in itertools.islice(entries, _LOOKED - looked):
+            for entry in entries:
                 looked += 1
+                if looked > _LOOKED:
+                    break
                 with suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         left.append(f"{folder}/{entry.name}")
                     elif entry.stat(follow_symlinks=False).st_ctime_ns >= moment:
                         yield f"{folder}/{entry.name}"
+    if beyond is not None and (left or looked > _LOOKED):
+        beyond.append(top)
 
 
 def without_others(now: Mapping[str, FileState], first: Mapping[str, FileState]) -> dict[str, FileState]:
@@ -79,15 +98,20 @@ def without_others(now: Mapping[str, FileState], first: Mapping[str, FileState])
     return {**first, **{path: state for path, state in now.items() if path in first and state[0] == first[path][0]}}
 
 
-def scan_mount(root: Path, most: int) -> dict[str, FileState] | None:
-    """Return the states below a mounted folder; None for more than ``most``. A mounted file has an empty path."""
+def scan_mount(root: Path, most: int, special: list[str] | None = None) -> dict[str, FileState] | None:
+    """Return the states below a mounted folder; None for more than ``most``. A mounted file has an empty path.
+
+    ``special``: as for ``scan``.
+    """
     if root.is_file():
         return {"": _state(root.stat())}
-    states = dict(itertools.islice(_walk(root), most + 1))
+    states = dict(itertools.islice(_walk(root, (), None, special), most + 1))
     return None if len(states) > most else states
 
 
-def _walk(root: Path, skipped: Collection[str] = (), tools: list[str] | None = None) -> Iterator[tuple[str, FileState]]:
+def _walk(
+    root: Path, skipped: Collection[str] = (), tools: list[str] | None = None, special: list[str] | None = None
+) -> Iterator[tuple[str, FileState]]:
     left = [""]
     while left:
         folder = left.pop()
@@ -116,8 +140,12 @@ def _walk(root: Path, skipped: Collection[str] = (), tools: list[str] | None = N
                 if stat.S_ISDIR(status.st_mode):
                     left.append(f"{path}/")
                     yield f"{path}/", (0, 0, 0, 0, stat.S_IMODE(status.st_mode))
+                    if special is not None and (found := _attributes(os.path.join(root, path))):  # noqa: PTH118 - as above
+                        special.append(f"{path}/{found}")
                 elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                     yield path, _state(status)
+                elif special is not None:
+                    special.append(path)
 
 
 def _unseen(folder: str) -> FileState:
@@ -191,11 +219,11 @@ def _read(root: Path, path: str) -> tuple[str | None, str]:
         return None, attributes
 
 
-def _attributes(descriptor: int) -> str:
-    """Digest the extended attributes of a file that programs may set (xattr(7)); empty if there are none."""
+def _attributes(file: int | str) -> str:
+    """Digest the extended attributes of a file or folder that programs may set (xattr(7)); empty if there are none."""
     found = {}
     with suppress(OSError):
-        for name in sorted(os.listxattr(descriptor)):
+        for name in sorted(os.listxattr(file)):
             if name.startswith(_USER):
-                found[name] = os.getxattr(descriptor, name).hex()
+                found[name] = os.getxattr(file, name).hex()
     return sha256_bytes(repr(found).encode()) if found else ""

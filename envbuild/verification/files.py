@@ -15,7 +15,7 @@ from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
 from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached, own_names
 from envbuild.verification.content.ocdbt import may_be_parts
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _OTHERS = 64
 """Numbers behind that of the last process of Python that others may have."""
@@ -64,6 +64,7 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
         on_several_hosts=record.rank is not None,
         strict=record.duration is not None and not _has_fixed_clock(record),
         own=own,
+        own_processes=frozenset(number for each in record.processes for number in (each.pid, each.parent) if number),
     )
 
 

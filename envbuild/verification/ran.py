@@ -26,6 +26,8 @@ class Ran:
         written: when files of the project were written last, in nanoseconds, by path; none if that is not known.
         order: digests of what each optimiser went through, in the order of their first steps; none of pools' workers.
         links: pairs of names of one file of the project.
+        given: times of change of the files that the program found, to the second and to every second one, as they are
+            shown: what it copies or packs may have them. Known only where something has a time that is none of the run.
     """
 
     record: Record
@@ -39,6 +41,7 @@ class Ran:
     written: Mapping[str, int] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     links: frozenset[tuple[str, str]] = frozenset()
+    given: frozenset[str] = frozenset()
 
     @property
     def ended_well(self) -> bool:

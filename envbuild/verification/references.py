@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envbuild.record.model import Output, Record
     from envbuild.record.printed import Printed
     from envbuild.verification.files import FileTable
-    from envbuild.verification.masks import Masks
+    from envbuild.verification.masking.masks import Masks
     from envbuild.verification.ran import Ran
 
 _Name = TypeVar("_Name", str, bytes)

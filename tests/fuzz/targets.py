@@ -90,10 +90,11 @@ from envbuild.spec.requirement_files import (
 )
 from envbuild.store.bundle import BundleFolder, read_artifact, title_of
 from envbuild.trace import file as traces
-from envbuild.verification import attestation, labels
+from envbuild.verification import attestation
 from envbuild.verification.content import read as read_content
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import BoundedDigest
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import BoundedDigest
+from envbuild.verification.measurements import labels
 from tests.fuzz import seeds
 from tests.support.archives import keyring
 from tests.support.debs import ar_bytes

@@ -154,6 +154,25 @@ def test_offline_names_what_is_missing(own: Project) -> None:
     own.must("build", "--offline", "--from", vendor, prefix=CUT)
 
 
+@pytest.mark.parametrize("field", ["layers", "sizes", "manifest"])
+def test_a_record_that_somebody_edited_is_made_anew(project: Project, field: str) -> None:
+    """An image that is there is no reason to believe what else the record has: it was "nothing to do"."""
+    path = project.folder / "pylock.clitest.image.json"
+    project.must("build")
+    written = path.read_text()
+    table = json.loads(written)
+    if field == "manifest":
+        table["manifest"] = "0" * 64
+    else:
+        table[field][0] = "0" * 64 if field == "layers" else table[field][0] + 1
+    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n")
+    done = project.must("build")
+    assert "nothing to do" not in done.out
+    named = f"{path.name} had other {field} than the image that it names, and is replaced"
+    assert named in done.out + done.err
+    assert path.read_text() == written
+
+
 def test_another_digest_than_recorded_is_refused(project: Project) -> None:
     """Exit 16 with both digests; the record and the engine keep what they had."""
     path = project.folder / "pylock.clitest.image.json"

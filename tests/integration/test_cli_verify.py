@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.operations.self_test import CHANNELS
+from envbuild.operations.verification.self_test import CHANNELS
 from envbuild.store.objects import Store
 from tests.support.cli import Done, Project, finish
 

@@ -117,6 +117,31 @@ def test_an_interrupted_verify_leaves_nothing(own: Project) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.both_engines
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_program_that_somebody_stopped_ends_with_the_run(own: Project, number: signal.Signals, code: int) -> None:
+    """A signal waits for a stopped process to go on: ``timeout`` and systemd have it go on, and so does a run."""
+    own.write("t.py", "import os, time\nos.kill(os.getpid(), 19)\nprint('on')\ntime.sleep(600)\n")
+    process = own.start("run", "t.py")
+    until(lambda: listens(process.pid) and bool(_stopped_below(process.pid)))
+    process.send_signal(number)
+    done = finish(process, timeout=AT_MOST)
+    assert (done.code, done.out) == (code, ""), done.err
+
+
+def _stopped_below(process: int) -> list[int]:
+    """The processes of this machine that are stopped in the middle of a run's script."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state = stat.read_text().rpartition(")")[2].split()[0]
+            if state == "T" and b"t.py" in (stat.parent / "cmdline").read_bytes():
+                found.append(int(stat.parent.name))
+        except OSError:
+            continue
+    return found
+
+
 def test_a_closed_terminal_is_no_fault(own: Project) -> None:
     """A command whose terminal goes away ends with 129 and without a traceback."""
     ours, theirs = os.openpty()

@@ -39,7 +39,7 @@ def test_a_verb_survives_the_import_of_every_module() -> None:
     """Importing a module never puts a package in a verb's place."""
     import envbuild.lockfile.model
     import envbuild.operations.run
-    import envbuild.operations.verify
+    import envbuild.operations.verification.verify
 
     assert all(inspect.isfunction(getattr(envbuild, verb)) for verb in VERBS)
 

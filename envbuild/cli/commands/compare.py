@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from envbuild.image.record import ImageRecord
     from envbuild.operations.diff import DiffResult
     from envbuild.operations.run import RunOptions
-    from envbuild.operations.verify import Verification, VerifyOptions
+    from envbuild.operations.verification.verify import Verification, VerifyOptions
 
 
 class Scheduler(str, Enum):
@@ -159,7 +159,7 @@ def verify(
     if signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
     from envbuild.cli.commands.program import run_options
-    from envbuild.operations.verify import VerifyOptions
+    from envbuild.operations.verification.verify import VerifyOptions
 
     options = VerifyOptions(
         count=count,
@@ -224,7 +224,7 @@ def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Consol
     """Do one run of those that are spread over nodes; returns the program's code."""
     import sys
 
-    from envbuild.operations.verify_part import run_part
+    from envbuild.operations.verification.part import run_part
 
     record, tail = run_part(shared, options, part, Console(quiet=console.quiet, stderr_only=True))
     if record.exit_code:
@@ -235,7 +235,7 @@ def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Consol
 def _verify_on_slurm(
     shared: RunOptions, options: VerifyOptions, job: Job, words: Sequence[str], console: Console
 ) -> int:
-    from envbuild.operations.verify_cluster import verify_on_slurm
+    from envbuild.operations.verification.cluster import verify_on_slurm
 
     return _show(verify_on_slurm(shared, options, job, words, console), shared, options, console)
 
@@ -244,8 +244,8 @@ def _check_attestation(
     command: tuple[str, ...], lock: Path | None, signers: Path | None, strict: bool, console: Console
 ) -> int:
     from envbuild.cli.render import verify as render
-    from envbuild.operations.attestation import check_attestation
     from envbuild.operations.load_lock import load_lock
+    from envbuild.operations.verification.attestation import check_attestation
 
     try:
         found = check_attestation(load_lock(lock, option=True), command, signers, strict=strict)
@@ -264,7 +264,7 @@ def _check_attestation(
 def _self_test(shared: RunOptions, console: Console) -> int:
     """Check the checker; returns 0 if every plant was seen, else 16."""
     from envbuild.operations.run import prefer_guard_error, prepare
-    from envbuild.operations.self_test import self_test
+    from envbuild.operations.verification.self_test import self_test
 
     prepared = prepare(shared, Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True))
     with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
@@ -293,13 +293,13 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models
     from dataclasses import replace
 
     from envbuild.operations.run import prefer_guard_error, prepare
-    from envbuild.operations.verify import verify
+    from envbuild.operations.verification.verify import verify
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
     loaded = None
     if models:
         from envbuild.operations.load_lock import load_lock
-        from envbuild.operations.verify_cpus import find_cpus
+        from envbuild.operations.verification.cpus import find_cpus
 
         loaded = load_lock(shared.lock, shared.search_from, option=True)
         options = replace(options, cpus=find_cpus(loaded, models, stderr_only, offline=shared.offline))
@@ -343,7 +343,7 @@ def _measure(shared: RunOptions, options: VerifyOptions, console: Console) -> in
     """Measure and print what switches cost; returns 0, 16 if runs differ with all of them on, or the program's code."""
     from envbuild.cli.render import verify as render
     from envbuild.operations.run import prefer_guard_error, prepare
-    from envbuild.operations.verify import measure
+    from envbuild.operations.verification.verify import measure
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
     prepared = prepare(shared, stderr_only)

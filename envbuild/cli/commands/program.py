@@ -86,10 +86,16 @@ def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
 
 
 def search_start(command: tuple[str, ...], verb: Verb) -> Path:
-    """Return where the search for a lock begins: at the script if there is one, else here."""
+    """Return where the search for a lock begins: at the script if there is one, else here.
+
+    Raises:
+        UsageError: there is no such script.
+        FileNotFoundError: nor is there a working directory any more.
+    """
     if command and command[0].endswith(".py"):
         script = Path(command[0])
         if not script.is_file():
+            Path.cwd()
             meant = perhaps(script.name, [name for name in names_in(script.parent) if name.endswith(".py")])
             hint = f"name a file; for another program: envbuild {verb} -- PROGRAM"
             raise UsageError(f"no script {script} here{meant}", hint)

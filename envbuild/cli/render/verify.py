@@ -18,14 +18,14 @@ from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
-from envbuild.verification.lines import TextDifference, excerpts
+from envbuild.verification.masking.lines import TextDifference, excerpts
 from envbuild.verification.nodes import NodeRow, NodeTable
 from envbuild.verification.verdict import Verdict
 
 if TYPE_CHECKING:
-    from envbuild.operations.attestation import AttestationCheck, HostDifference
-    from envbuild.operations.verify import Verification
-    from envbuild.operations.verify_cost import CostResult
+    from envbuild.operations.verification.attestation import AttestationCheck, HostDifference
+    from envbuild.operations.verification.cost import CostResult
+    from envbuild.operations.verification.verify import Verification
     from envbuild.record.model import Record
 
 _LIKELY = 40

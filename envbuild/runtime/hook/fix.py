@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 
+from . import fix_order
 from .fix_callers import Callers
 
 TYPE_CHECKING = False
@@ -52,10 +53,6 @@ def begin(process: Process) -> None:
 
         gc.disable()
         gc.enable = _nothing
-    if "order" in wanted:
-        from . import fix_order
-
-        fix_order.install(callers)
     if "programs" in wanted:
         from . import fix_programs
 
@@ -75,6 +72,8 @@ def begin(process: Process) -> None:
 
         clock = fix_clock.Clock(callers, wanted["clock"])
         clock.install()
+    if "order" in wanted:  # modules that it imports remember when that was, and what they drew
+        fix_order.install(callers)
     if "order" in wanted or clock is not None:  # asyncio imports logging, which remembers when that was
         from . import fix_loop
 

@@ -1,10 +1,14 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
 The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times`` and ``resource.getrusage`` return a time that
-goes on by one millisecond at each call, also at one that gets the real time, and by what was slept. The standard
+goes on by one millisecond at each call, and by what was slept. The standard
 library itself keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
 ``time`` are bound methods: where one is an attribute of a class, as ``time.localtime`` is of ``logging.Formatter``, it
 is called without the object, like a function of C.
+
+Where lines get what is real (``!``), each other line has a time of its own, which goes on by its own calls and by what
+was slept: how often one asks may depend on the real time that another one gets, and must not move what the others get.
+Their first times are as far apart as their lines are in the file, so that none of two follows at once.
 
 ``clock=START/TICK/SCALE`` in the variable sets the first time and the step in nanoseconds, and how many seconds go by
 for one that is slept: a value that follows these exactly is a measurement (``verification.clockwork``).
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from .fix_callers import Callers
 
 _START, _TICK, _SECOND = 1_700_000_000_000_000_000, 1_000_000, 1_000_000_000
+_PARTS = 1000
+"""Of a tick, one for each line of a file."""
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _WAITING = frozenset(
     (
@@ -46,7 +52,20 @@ class Clock:
     def __init__(self, callers: Callers, setting: str = "") -> None:
         self.now, self.tick, self.scale = map(int, setting.split("/")) if setting else (_START, _TICK, 1)
         self.callers = callers
+        self.counts: dict[str, int] = {}
         self._library = os.path.dirname(os.__file__) + os.sep
+
+    def read(self, call: str, frame: FrameType | None) -> int | None:
+        """Return the time for a call from a frame, in nanoseconds and a tick later than before; None: the real one."""
+        place = self.callers.note("clock", call, frame)
+        if not self.callers.wanted:
+            self.now += self.tick
+            return self.now
+        if place in self.callers.wanted:
+            return None
+        self.counts[place] = count = self.counts.get(place, 0) + 1
+        line = place.rpartition(":")[2]
+        return self.now + count * self.tick + int(line or "0") * (self.tick // _PARTS)
 
     def install(self) -> None:
         """Put the fixed time in the place of the clock's, for all but the standard library's own waiting."""
@@ -69,6 +88,7 @@ class Clock:
         for name, before in (("strftime", 1), ("asctime", 0)):
             self._written(name, before)
         self._replace_datetime()
+        self._replace_profiler()
 
     def _replace(self, name: str, nanoseconds: bool) -> None:
         original: Any = getattr(time, name)
@@ -76,10 +96,10 @@ class Clock:
         def replacement(self: Clock) -> Any:
             if self._waits(sys._getframe(1)):
                 return original()
-            self.now += self.tick
-            if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+            now = self.read(f"time.{name}", sys._getframe(1))
+            if now is None:
                 return original()
-            return self.now if nanoseconds else self.now / _SECOND
+            return now if nanoseconds else now / _SECOND
 
         setattr(time, name, MethodType(replacement, self))
 
@@ -88,10 +108,10 @@ class Clock:
         original: Any = getattr(time, name)
 
         def replacement(self: Clock, clock: int) -> Any:
-            self.now += self.tick
-            if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+            now = self.read(f"time.{name}", sys._getframe(1))
+            if now is None:
                 return original(clock)
-            return self.now if name.endswith("_ns") else self.now / _SECOND
+            return now if name.endswith("_ns") else now / _SECOND
 
         setattr(time, name, MethodType(replacement, self))
 
@@ -104,18 +124,18 @@ class Clock:
         usage: Any = resource.getrusage
 
         def all_times() -> Any:
-            self.now += self.tick
-            if self.callers.real("clock", "os.times", sys._getframe(1)):
+            read = self.read("os.times", sys._getframe(1))
+            if read is None:
                 return times()
-            now, passed = self.now / _SECOND, (self.now - begin) / _SECOND
+            now, passed = read / _SECOND, (read - begin) / _SECOND
             return os.times_result((now, passed, now, passed, now))
 
         def getrusage(who: int) -> Any:
             found = usage(who)
-            self.now += self.tick
-            if self.callers.real("clock", "resource.getrusage", sys._getframe(1)):
+            now = self.read("resource.getrusage", sys._getframe(1))
+            if now is None:
                 return found
-            return type(found)((self.now / _SECOND, (self.now - begin) / _SECOND, *found[2:]))
+            return type(found)((now / _SECOND, (now - begin) / _SECOND, *found[2:]))
 
         system.times = all_times
         module.getrusage = getrusage
@@ -125,9 +145,8 @@ class Clock:
 
         def replacement(self: Clock, seconds: Any = None) -> Any:
             if seconds is None:
-                self.now += self.tick
-                if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    seconds = self.now / _SECOND
+                now = self.read(f"time.{name}", sys._getframe(1))
+                seconds = now / _SECOND if now is not None else None
             return original(seconds) if seconds is not None else original()
 
         setattr(time, name, MethodType(replacement, self))
@@ -139,9 +158,9 @@ class Clock:
 
         def replacement(self: Clock, *arguments: Any) -> Any:
             if len(arguments) == before:
-                self.now += self.tick
-                if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    arguments = (*arguments, local(self.now / _SECOND))
+                now = self.read(f"time.{name}", sys._getframe(1))
+                if now is not None:
+                    arguments = (*arguments, local(now / _SECOND))
             return original(*arguments)
 
         setattr(time, name, MethodType(replacement, self))
@@ -164,10 +183,10 @@ class Clock:
             kind.utcnow()
 
         def at(call: str, cls: Any, zone: Any = None) -> Any:
-            self.now += self.tick
-            if self.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
+            read = self.read(f"datetime.datetime.{call}", sys._getframe(2))
+            if read is None:
                 return real.__get__(None, cls)(zone)
-            return moment.__get__(None, cls)(self.now / _SECOND, zone)
+            return moment.__get__(None, cls)(read / _SECOND, zone)
 
         def now(cls: Any, tz: Any = None) -> Any:
             return at("now", cls, tz)
@@ -182,6 +201,25 @@ class Clock:
 
         members.update((each.__name__, classmethod(each)) for each in (now, today, utcnow))
         _forget_cached(kind)
+
+    def _replace_profiler(self) -> None:
+        """Have profilers in C (``cProfile``) count a tick for each of their looks at the clock."""
+        try:
+            import _lsprof
+        except ImportError:  # an interpreter without it
+            return
+        from itertools import count
+
+        module: Any = _lsprof
+        clock = self
+
+        class Profiler(module.Profiler):  # type: ignore[misc]
+            def __init__(self, timer: Any = None, timeunit: float = 0.0, *arguments: Any, **options: Any) -> None:
+                if timer is None and clock.read("cProfile.Profile", sys._getframe(1)) is not None:
+                    timer, timeunit = count().__next__, clock.tick / _SECOND
+                super().__init__(timer, timeunit, *arguments, **options)
+
+        module.Profiler = Profiler
 
     def _waits(self, frame: FrameType) -> bool:
         """Whether a frame is the standard library's own, which waits by the clock."""

@@ -1,8 +1,9 @@
 """Figures of files and of the kernel that are the same in each run of an experiment (fix.py).
 
-Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; what files
-below ``/proc`` hold, with every number but the machine's memory a 1; load, memory and times of ``os.getloadavg`` and
-``resource.getrusage``; numbers of processes and threads. What C or C++ asks for is not reached.
+Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; how much
+room ``os.statvfs`` finds; what files below ``/proc`` hold, with every number but the machine's memory a 1; load, memory
+and times of ``os.getloadavg`` and ``resource.getrusage``; numbers of processes and threads. What C or C++ asks for is
+not reached.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Figures:
         if self.number:
             self._usage(int(self.number))
             return
+        self._room()
         system: Any = os
         self._constant(system, "getloadavg", (1.0, 1.0, 1.0))
         self._constant(system, "getpid", 1, "os.getpid")
@@ -98,6 +100,20 @@ class Figures:
             if original in supported:
                 supported.add(replacement)
         setattr(os, name, replacement)
+
+    def _room(self) -> None:
+        """Find half of each file system free, of blocks and of inodes; ``shutil.disk_usage`` asks here too."""
+        for name in ("statvfs", "fstatvfs"):
+            original: Any = getattr(os, name)
+
+            def replacement(path: Any, original: Any = original, call: str = f"os.{name}") -> Any:
+                found = original(path)
+                if self.callers.real("figures", call, sys._getframe(1)):
+                    return found
+                blocks, files = found.f_blocks // 2, found.f_files // 2
+                return type(found)((*found[:3], blocks, blocks, found[5], files, files, *found[8:]))
+
+            self._replace(name, original, replacement)
 
     def of_file(self, found: os.stat_result, call: str, frame: Any) -> os.stat_result:
         """Return what is the same in each run in the place of what was found of a file, for a call from a frame."""

@@ -131,10 +131,12 @@ class Native:
         finally:
             os.close(descriptor)
 
-    def _asked(self, suspect: str, call: str, caller: int) -> bool:
-        """Note who asks, and return whether it gets what is real. ``caller``: an address in its code."""
-        waits = suspect == "clock" and any(part in self._file(caller) for part in _PASSING)
-        return waits or self.callers.real(suspect, call, sys._getframe(1).f_back)
+    def _read(self, call: str, caller: int) -> int | None:
+        """Note who asks, and return the time; None if it gets the real one. ``caller``: an address in its code."""
+        if any(part in self._file(caller) for part in _PASSING):
+            return None
+        found: int | None = self.clock.read(call, sys._getframe(1).f_back)
+        return found
 
     def _file(self, address: int) -> str:
         """Return the file that code was loaded from."""
@@ -142,39 +144,39 @@ class Native:
             self._files[address] = next((path for low, high, path in _mapped() if low <= address < high), "")
         return self._files[address]
 
-    def _now(self) -> int:
-        self.clock.now += self.clock.tick
-        return int(self.clock.now)
-
     def _put(self, address: int, *words: int) -> None:
         self.ctypes.memmove(address, b"".join(word.to_bytes(8, "little") for word in words), 8 * len(words))
 
     def _gettime(self, clock: int, address: int, _: int, caller: int) -> int:
         clock &= _RETURN
         replaced = clock in _DATES or _THROUGH in self._file(caller)
-        if not replaced or self._asked("clock", "clock_gettime of the C library", caller):
+        now = self._read("clock_gettime of the C library", caller) if replaced else None
+        if now is None:
             return int(self.libc.syscall(_CLOCK, clock, self.ctypes.c_void_p(address)))
-        self._put(address, *divmod(self._now(), _SECOND))
+        self._put(address, *divmod(now, _SECOND))
         return 0
 
     def _timespec(self, address: int, base: int, _: int, caller: int) -> int:
-        if base & _RETURN != 1 or self._asked("clock", "timespec_get of the C library", caller):
+        now = self._read("timespec_get of the C library", caller) if base & _RETURN == 1 else None
+        if now is None:
             return 0 if self.libc.syscall(_CLOCK, 0, self.ctypes.c_void_p(address)) else base & _RETURN
-        self._put(address, *divmod(self._now(), _SECOND))
+        self._put(address, *divmod(now, _SECOND))
         return 1
 
     def _of_day(self, address: int, zone: int, _: int, caller: int) -> int:
-        if self._asked("clock", "gettimeofday of the C library", caller):
+        now = self._read("gettimeofday of the C library", caller)
+        if now is None:
             return int(self.libc.syscall(_DAY, self.ctypes.c_void_p(address), self.ctypes.c_void_p(zone)))
-        seconds, rest = divmod(self._now(), _SECOND)
+        seconds, rest = divmod(now, _SECOND)
         if address:
             self._put(address, seconds, rest // 1000)
         return 0
 
     def _seconds(self, address: int, _: int, __: int, caller: int) -> int:
-        if self._asked("clock", "time of the C library", caller):
+        now = self._read("time of the C library", caller)
+        if now is None:
             return int(self.libc.syscall(_TIME, self.ctypes.c_void_p(address)))
-        seconds = self._now() // _SECOND
+        seconds = now // _SECOND
         if address:
             self._put(address, seconds)
         return seconds

@@ -139,6 +139,24 @@ def is_python(names: Sequence[str]) -> bool:
     return any(name.rpartition("/")[2].startswith(_PYTHONS) for name in names)
 
 
+def is_bare(arguments: Sequence[str]) -> bool:
+    """Whether a Python with a command line reads no start-up files: ``-S``, alone or among other letters."""
+    values = iter(arguments[1:])
+    for word in values:
+        if not word.startswith("-") or word in ("-", "--") or word.startswith("--"):
+            return False
+        for at, letter in enumerate(word[1:], 2):
+            if letter == "S":
+                return True
+            if letter in "cm":
+                return False
+            if letter in "WX":  # the rest is its value, or the next word
+                if at == len(word):
+                    next(values, None)
+                break
+    return False
+
+
 def is_worker(arguments: Sequence[str]) -> bool:
     """Whether a command line is that of a ``multiprocessing`` child, or loky's, multiprocess'; helpers included."""
     return any(

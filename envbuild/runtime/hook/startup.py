@@ -10,8 +10,6 @@ from . import finder, lineage, output, stacks
 from .frameworks import starts
 from .process import Process
 
-_HASHES = "PYTHONHASHSEED"
-"""Decides the order of sets, and has no effect once a Python has started."""
 _started = False
 process: Process | None = None
 """This process, once started."""
@@ -40,11 +38,11 @@ def start() -> None:
             os.environ.setdefault(lineage.VARIABLE, lineage.UNSEEN)
     asked = above or {}
     os.environ.update(asked)
-    lent = os.environ.pop(starts.LENT, "").split(",")
+    lent = os.environ.get(starts.LENT, "").split(",")
     try:
         _begin(main=main, marker=marker)
     finally:
-        for name in (*asked, *lent):  # the program gave this process an environment without them
+        for name in (*asked, *lent, starts.LENT):  # the program gave this process an environment without them
             os.environ.pop(name, None)
 
 
@@ -65,6 +63,7 @@ def _begin(*, main: bool, marker: str) -> None:
         from . import fix_addresses
 
         fix_addresses.restart()
+    os.environ.pop(starts.LENT, None)  # what was started anew needs it too
     varied = os.environ.get("ENVBUILD_VARY")
     if varied and main:
         from . import vary
@@ -81,7 +80,7 @@ def _begin(*, main: bool, marker: str) -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
-    lent = {name: os.environ[name] for name in sorted(gate.ASKED | {_HASHES}) if name in os.environ}
+    lent = {name: os.environ[name] for name in sorted(gate.ASKED | {starts.HASHES}) if name in os.environ}
     process.lent = {gate.MARKER: marker, **lent}
     starts.number_starts(process)
     process.guarded("stacks", stacks.answer, vital=False)

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
@@ -86,7 +87,7 @@ def _of_comet(
     if experiment is None:
         return False
     for member in sorted(members, key=lambda each: each.filename):
-        out.time_of_writing(repr(member.date_time))
+        _time_of(out, member.filename, member)
     read_comet(out, path, experiment, nested)
     return True
 
@@ -105,6 +106,17 @@ def _has_schema(members: list[zipfile.ZipInfo]) -> bool:
     return bool(members) and members[-1].filename == SCHEMA and members[-1].file_size <= _SCHEMA
 
 
+def _time_of(out: Canonical, name: str, member: zipfile.ZipInfo) -> None:
+    """Note the time of a member; one of no day that there is has been made up."""
+    text = repr(member.date_time)
+    try:
+        moment = datetime(*member.date_time, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        out.note_strange(name, text)
+        moment = None
+    out.time_of_writing(text, name=name, moment=moment)
+
+
 def _member(
     out: Canonical,
     path: str,
@@ -115,7 +127,7 @@ def _member(
     model: Numbered | None,
 ) -> None:
     data = _content(out, archive, member)
-    out.time_of_writing(repr(member.date_time))
+    _time_of(out, below(path, member.filename, ": "), member)
     name = member.filename
     if model is not None:
         data = model.schema if name == SCHEMA else data
@@ -140,7 +152,7 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             for count, member in enumerate(archive):
                 if count > _MEMBERS or member.issparse():
                     raise UnreadableError("too many members, or holes in them")
-                out.time_of_writing(f"{member.mtime}")
+                out.time_of_writing(f"{member.mtime}", name=below(path, member.name, ": "), moment=float(member.mtime))
                 out.add(
                     path,
                     f"{member.name} {member.type!r} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
@@ -212,6 +224,22 @@ _WINDOW = 27
 _PIECE = 1 << 20
 
 
+_SKIPPED, _HEAD = range(0x184D2A50, 0x184D2A60), 8
+"""How frames begin that decoders of Zstandard and LZ4 pass over (RFC 8878, 3.1.2), and bytes before what is in one."""
+
+
+def notes_of_frames(out: Canonical, data: bytes) -> bytes:
+    """Count the frames at the beginning of data that decoders pass over, and return what is behind them."""
+    while int.from_bytes(data[:4], "little") in _SKIPPED and len(data) >= _HEAD:
+        end = _HEAD + int.from_bytes(data[4:_HEAD], "little")
+        if end > len(data):
+            raise UnreadableError("compressed data that end too early")
+        out.spend(end)
+        out.add("", data[:end])
+        data = data[end:]
+    return data
+
+
 def _noted(data: bytes) -> bytes:
     """Return the extra field and the comment in the head of a gzip file; the name and the time are of its writing.
 
@@ -231,10 +259,11 @@ def _noted(data: bytes) -> bytes:
 def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
     """Return what compressed data hold; raises ``UnreadableError`` if they are damaged or hold more than may be."""
     found: list[bytes] = []
-    if kind == "gz":
-        out.time_of_writing(data[4:8])
     try:
         while data:
+            if kind == "gz":
+                moment = float(int.from_bytes(data[4:8], "little"))
+                out.time_of_writing(data[4:8], name="the compressed data", moment=moment)
             if kind == "gz" and (noted := _noted(data)):
                 out.add("", noted)
             stream: _Decompressor = _MAKERS[kind]()
@@ -250,6 +279,8 @@ def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
             data = stream.unused_data
             if kind in ("gz", "bz2"):
                 data = data.lstrip(b"\0")  # both allow zeros behind the end
+            elif kind == "zst":
+                data = notes_of_frames(out, data)
             elif kind in ("zlib", "lzma") and data:
                 raise UnreadableError("something behind the end of compressed data")
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError, MemoryError) as error:

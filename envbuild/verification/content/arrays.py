@@ -19,7 +19,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.masks import moment_of
+from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

@@ -13,17 +13,20 @@ from itertools import zip_longest
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.doubtful import (
+from envbuild.verification.dataflow.unmeasured import label_before
+from envbuild.verification.masking.doubtful import (
     MEASURED,
+    all_numbers,
     doubtful_in,
+    is_dated,
     is_exact,
     key_leaves_doubt,
     memory_leaves_doubt,
     memory_may_be_simulated,
     numbers_left_out,
 )
-from envbuild.verification.masks import Masked, Masks
-from envbuild.verification.unmeasured import label_before
+from envbuild.verification.masking.durations import has_durations
+from envbuild.verification.masking.masks import Masked, Masks
 
 OF_WRITING, ONLY_BYTES = "the format keeps the time of writing", "only the container's bytes differ"
 """Why files of equal content have other bytes."""
@@ -84,6 +87,9 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
             they were drawn, experiments show.
         unordered: its parts come in any order, so that the order in which it mentions files does not count either.
         base: the digest, where this one has in it which names other runs have too (``with_shared_names``).
+        strange: by name, dates and the like that are left out and are not of the run: see ``Masked`` and
+            ``time_of_writing``; ``dated``: words before dates and times of day, by the name of a line of text;
+            ``durations``: lines with durations that are left out.
         parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
     """
 
@@ -106,6 +112,9 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     glued: tuple[str, ...] = ()
     unordered: bool = False
     base: str = ""
+    strange: dict[str, str] = {}
+    dated: dict[str, frozenset[str]] = {}
+    durations: dict[str, str] = {}
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +218,9 @@ class Canonical:
     _plain: dict[str, str] = field(default_factory=dict)
     _labels: dict[str, frozenset[str]] = field(default_factory=dict)
     _amounts: dict[str, frozenset[str]] = field(default_factory=dict)
+    _strange: dict[str, str] = field(default_factory=dict)
+    _dated: dict[str, frozenset[str]] = field(default_factory=dict)
+    _durations: dict[str, str] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
@@ -246,6 +258,9 @@ class Canonical:
             names=self._names.result(),
             glued=tuple(self._glued),
             unordered=self.unordered,
+            strange=self._strange,
+            dated=self._dated,
+            durations=self._durations,
         )
 
     def spend(self, size: int) -> None:
@@ -340,9 +355,29 @@ class Canonical:
         self._digits[name] += sum(len(number.replace(".", "").lstrip("0")) for number in written)
         return self._digits[name] >= _DIGITS
 
-    def time_of_writing(self, value: bytes | str) -> None:
-        """Note what the format keeps about when and how it was written."""
+    def time_of_writing(self, value: bytes | str, *, name: str = "", moment: float | None = None) -> None:
+        """Note what the format keeps about when and how it was written.
+
+        Args:
+            value: it.
+            name: of what it is the time.
+            moment: which, in seconds since 1970; one that is none of the run is compared, to be quoted. None for no
+                moment.
+        """
+        if moment is not None and self.masks.is_strange(moment):
+            self.note_strange(name, moment_text(moment))
         self._times.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
+
+    def note_strange(self, name: str, value: str) -> None:
+        """Note what is left out and is not of the run; of one name all of them."""
+        if len(self._strange) < _SHOWN:
+            known = self._strange.get(name)
+            self._strange[name] = value if known is None else f"{known[:_PATH]}, {value}"
+
+    def note_moment(self, name: str, value: str, seconds: float) -> None:
+        """Note a time that is left out, in seconds since 1970, if it is none of the run."""
+        if self.masks.is_strange(seconds):
+            self.note_strange(name, value)
 
     def text(self, name: str, value: str, *, doubtful: bool = False) -> None:
         """Count a text of one line but for what is masked in it; ``doubtful``: times in it may be results."""
@@ -364,7 +399,15 @@ class Canonical:
     def leave_out_of_text(self, name: str, value: str, masked: Masked) -> None:
         """Note what is masked in a line."""
         self._names.add(masked.names)
+        for each in masked.strange:
+            self.note_strange(name, each)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
+        if "times" in masked.kinds and len(value) <= _READ and name in self._left_out:
+            labels = frozenset(
+                label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks)
+            )
+            self._dated |= {name: labels} if labels else {}
+            self._durations |= {name: value} if has_durations(value) else {}
         if masked.kinds <= MEASURED and name in self._left_out:
             found = numbers_left_out(value, name, self.masks, masked.text)
             if labels := frozenset(label_before(number.before) for number in found if number.is_plain):
@@ -497,6 +540,14 @@ def _shown(value: bytes | str) -> str:
         return value
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{value[: _LONGEST - 12]}… {digest[:8]}"
+
+
+def moment_text(seconds: float) -> str:
+    """Return a moment to be shown, by UTC."""
+    try:
+        return f"{datetime.fromtimestamp(int(seconds), timezone.utc):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f} s since 1970"
 
 
 def day(year: int, month: int, date: int) -> float | None:

@@ -16,7 +16,7 @@ from envbuild.verification.content.canonical import Canonical, TooMuchError, Unr
 from envbuild.verification.content.documents import JSON
 from envbuild.verification.content.json_texts import parsed
 from envbuild.verification.content.mlflow import Table, numbers_of_runs, ranks_of_candidates
-from envbuild.verification.masks import moment_of
+from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -212,6 +212,8 @@ def _rows(
                 values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")
+                julian = _of_julian_day(value)
+                out.note_moment(where, repr(value), julian if out.is_moment(julian) else moment_of(value))
             elif isinstance(value, float) and (metric := of_runs.metric(row, name)):
                 values.number(out, below(where, metric, " "), metric, value, repr(value))
             elif isinstance(value, int | float):

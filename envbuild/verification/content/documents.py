@@ -30,7 +30,7 @@ from envbuild.verification.content.telemetry import (
 )
 from envbuild.verification.content.tune import is_experiment, prepared
 from envbuild.verification.content.widgets import in_order
-from envbuild.verification.printed import rows
+from envbuild.verification.masking.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""

@@ -91,9 +91,9 @@ def read_event_file(out: Canonical, path: str, data: bytes) -> None:
     Raises ``UnreadableError`` if one is damaged: readers stop there, whatever is behind it.
     """
     place = 0
-    for event in records(io.BytesIO(data), FILE, FILE):
+    for number, event in enumerate(records(io.BytesIO(data), FILE, FILE)):
         try:
-            _read_event(out, path, event or b"")
+            _read_event(out, path, event or b"", number)
         except (ValueError, IndexError, struct.error) as error:
             raise UnreadableError(str(error)) from None
         place += len(event or b"") + _FRAME
@@ -103,9 +103,12 @@ def read_event_file(out: Canonical, path: str, data: bytes) -> None:
             raise UnreadableError("a damaged record")
 
 
-def _read_event(out: Canonical, path: str, event: bytes) -> None:
-    """Read an ``Event``: 2 step, 5 summary; in it 1 value."""
+def _read_event(out: Canonical, path: str, event: bytes, at: int) -> None:
+    """Read an ``Event``: 1 time, 2 step, 5 summary; in it 1 value. ``at``: its place in the file."""
     found = list(fields_of(event))
+    for number, value in found:
+        if number == 1 and isinstance(value, bytes):
+            out.time_of_writing(value, name=f"{path}time of event {at}", moment=struct.unpack("<d", value)[0])
     step = next((signed(value) for number, value in found if number == 2 and isinstance(value, int)), 0)
     for number, summary in found:
         if number == 5 and isinstance(summary, bytes):

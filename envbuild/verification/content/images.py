@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from datetime import datetime
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError, day
 
@@ -20,6 +21,9 @@ _XMP = re.compile(
 _EXIF = re.compile(
     rb"(?<!\d)(?P<year>\d{4}):(?P<month>\d\d):(?P<day>\d\d) \d\d:\d\d:\d\d(?=\0)"  # DateTime, DateTimeOriginal, …
 )
+_FULL = re.compile(r"(\d{4})[-:]?(\d\d)[-:]?(\d\d)[ T]?(\d\d):?(\d\d):?(\d\d)")
+_TIME_OF_PNG = 7
+"""Bytes of it."""
 _SCAN, _COMMENT = b"\xda", 0xFE
 """Markers of segments: the pixels begin, a text."""
 
@@ -38,7 +42,9 @@ def read_png(out: Canonical, path: str, data: bytes) -> None:
         if kind == b"IDAT":
             packed.append(body)
         elif kind == b"tIME":
-            out.time_of_writing(body)
+            year, *others = _parts(body)
+            text = f"{year:04}-{others[0]:02}-{others[1]:02} {others[2]:02}:{others[3]:02}:{others[4]:02}"
+            _dated(out, f"{path} tIME".strip(), body, text)
         elif kind in (b"tEXt", b"iTXt"):
             out.text(f"{path} {kind.decode()}".strip(), body.replace(b"\0", b" ").decode("latin-1"))
         else:
@@ -74,25 +80,48 @@ def read_jpeg(out: Canonical, path: str, data: bytes) -> None:
             out.text(name, body.decode("latin-1"))
         else:
             pattern = _EXIF if body.startswith(b"Exif\0\0") else _XMP if body.startswith(b"http:") else None
-            out.add(name, pattern.sub(_note(out), body) if pattern is not None else body)
+            out.add(name, pattern.sub(_note(out, pattern), body) if pattern is not None else body)
     out.add(f"{path} pixels".strip(), data[place:])
 
 
 def read_pdf(out: Canonical, path: str, data: bytes) -> None:
     """Read a PDF: all of its bytes but for dates about when the run was, and identities."""
     for pattern in (_XMP, _IDENTITY, _DATES):
-        data = pattern.sub(_note(out), data)
+        data = pattern.sub(_note(out, pattern), data)
     out.add(path, data)
 
 
-def _note(out: Canonical) -> Callable[[re.Match[bytes]], bytes]:
+def _note(out: Canonical, pattern: re.Pattern[bytes]) -> Callable[[re.Match[bytes]], bytes]:
     def note(found: re.Match[bytes]) -> bytes:
         parts = found.groupdict()
         if parts.get("year"):
             moment = day(*(int(parts[name]) for name in ("year", "month", "day")))
             if moment is None or not out.is_moment(moment):
                 return found[0]
-        out.time_of_writing(found[0])
+        name = parts.get("name") or b"a date"
+        if pattern is _IDENTITY or found[0].startswith(b"<xmpMM:"):
+            out.time_of_writing(found[0])
+        else:
+            _dated(out, name.decode(), found[0], found[0].decode("latin-1"))
         return b"/masked"
 
     return note
+
+
+def _parts(body: bytes) -> tuple[int, ...]:
+    """Return year, month, day, hour, minute and second of a PNG's time; Portable Network Graphics, 11.3.6.1."""
+    if len(body) != _TIME_OF_PNG:
+        raise UnreadableError("an image with a time of another form")
+    return int.from_bytes(body[:2], "big"), *body[2:]
+
+
+def _dated(out: Canonical, name: str, value: bytes, text: str) -> None:
+    """Note a date; what is no date with a time of day, by UTC, is compared to be quoted, as one that no run had is."""
+    found = _FULL.search(text)
+    try:
+        moment = datetime.strptime("".join(found.groups()) + "Z", "%Y%m%d%H%M%S%z").timestamp() if found else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        out.note_strange(name, text)
+    out.time_of_writing(value, name=name, moment=moment)

@@ -175,6 +175,7 @@ def _value(out: Canonical, path: str, name: str, line: re.Match[str]) -> None:
     seconds, value = int(line[1]) / 1000, float(line[2])
     out.add(path, f"step {line[3]}")
     if out.is_moment(seconds):
+        out.note_moment(f"{path}, timestamp", line[1], seconds)
         out.leave_out(f"{path}, timestamp", line[1], "time", moment=True, during=out.is_during(seconds))
     else:
         out.add(f"{path}, timestamp", line[1])

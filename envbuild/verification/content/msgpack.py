@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below
+from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below, moment_text
 from envbuild.verification.content.cursor import Cursor
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -193,6 +193,7 @@ def _count_extension(out: Canonical, path: str, value: _Extension) -> None:
     out.add(path, f"extension {value.code}")
     seconds = _seconds(value.data) if value.code == _TIMESTAMP else None
     if seconds is not None and out.is_moment(seconds):
+        out.note_moment(path, moment_text(seconds), seconds)
         out.leave_out(path, value.data, "time", packed=True, moment=True, during=out.is_during(seconds))
     else:
         out.add(path, value.data)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 
 from envbuild.verification.content.canonical import day
-from envbuild.verification.masks import Masks, common_host, moment_of
+from envbuild.verification.masking.masks import Masks, common_host, moment_of
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, Content, Leaves
-from envbuild.verification.masks import Masks, moment_of
+from envbuild.verification.masking.masks import Masks, moment_of
 
 _REST = "all but its attributes"
 

@@ -12,7 +12,7 @@ import re
 from envbuild.record.measurements import names_result
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.content.widgets import names_of_models
-from envbuild.verification.screen import LONGEST_LINE
+from envbuild.verification.masking.screen import LONGEST_LINE
 
 _GLUED = re.compile(
     r"(?:[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}|[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{15})(?![0-9A-Za-z])"

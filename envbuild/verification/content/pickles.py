@@ -17,7 +17,15 @@ from uuid import UUID
 
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
+from envbuild.verification.content.canonical import (
+    NESTED,
+    Canonical,
+    TooMuchError,
+    UnreadableError,
+    below,
+    day,
+    moment_text,
+)
 from envbuild.verification.content.frames import durations_of
 from envbuild.verification.content.padding import DTYPE, without_padding
 
@@ -341,7 +349,10 @@ class _Walk:
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
             packed = node.parts[1].parts[0]
-            during = len(packed) > _OF_DAY and out.is_during(moment + _of_day(packed))
+            timed = len(packed) > _OF_DAY
+            during = timed and out.is_during(moment + _of_day(packed))
+            if timed:
+                out.note_moment(path, moment_text(moment + _of_day(packed)), moment + _of_day(packed))
             out.leave_out(path, repr(packed), "time", packed=True, moment=True, during=during)
             return
         ordered = _ordered(node)

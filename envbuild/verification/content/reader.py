@@ -60,7 +60,7 @@ from envbuild.verification.content.trackers import COUNTERS, is_operations, read
 from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
 from envbuild.verification.content.wandb import is_log as is_log_of_wandb
 from envbuild.verification.content.wandb import read_log, read_transactions
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
 _SEARCHED = 4 << 30

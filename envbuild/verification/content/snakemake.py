@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError
-from envbuild.verification.printed import Row, rows
+from envbuild.verification.masking.printed import Row, rows
 
 BENCHMARK = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out", "mean_load", "cpu_time")
 """Columns with which a benchmark begins: all of a process that Snakemake looked at every so many seconds."""

@@ -9,7 +9,7 @@ from typing import Any
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.content.cursor import Cursor
-from envbuild.verification.masks import moment_of
+from envbuild.verification.masking.masks import moment_of
 
 _DECLARED = re.compile(r"# (?:HELP|TYPE) [a-zA-Z_:][\w:]* .*")
 _SAMPLE = re.compile(r'([a-zA-Z_:][\w:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)(?:[ \t]+(-?\d+(?:\.\d+)?))?')

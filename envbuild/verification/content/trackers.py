@@ -19,7 +19,7 @@ from envbuild.verification.content.canonical import Canonical, UnreadableError, 
 from envbuild.verification.content.documents import read_value
 from envbuild.verification.content.json_texts import Number, parsed
 from envbuild.verification.content.values import ADDRESSES
-from envbuild.verification.masks import BY_CLOCK
+from envbuild.verification.masking.masks import BY_CLOCK
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

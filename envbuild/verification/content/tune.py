@@ -14,7 +14,7 @@ from envbuild.record.measurements import kind_of
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.json_texts import Number, parsed
 from envbuild.verification.content.pickles import Node, built
-from envbuild.verification.doubtful import key_leaves_doubt
+from envbuild.verification.masking.doubtful import key_leaves_doubt
 
 _TRIALS, _RUNNER = "trial_data", "runner_data"
 _OF_RUNNER = {

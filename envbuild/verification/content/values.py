@@ -9,7 +9,7 @@ from typing import Any
 from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.json_texts import Number
-from envbuild.verification.masks import common_host, moment_of
+from envbuild.verification.masking.masks import common_host, moment_of
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
@@ -89,6 +89,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
         kind = "rate"
+    if out.is_moment(seconds := moment_of(value)) and (kind == "time" or names_moment(key)):
+        out.note_moment(path, text, seconds)
     if _is_thread(path, key) and ADDRESSES[0] <= value <= ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from envbuild.operations import divergence
 from envbuild.operations.events import Silent
 from envbuild.operations.traces import first_divergence
+from envbuild.operations.verification import divergence
 from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.runs.tracing import trace_variables
-from envbuild.verification.evidence import Evidence
+from envbuild.verification.causes.evidence import Evidence
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace

@@ -21,8 +21,8 @@ from envbuild.record import history, sources
 from envbuild.record.model import LockFacts, Record, Script, dumps
 from envbuild.record.printed import keep
 from envbuild.record.processes import ReadFile
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import PrintedDigest
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import PrintedDigest
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha

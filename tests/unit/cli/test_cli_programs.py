@@ -49,6 +49,20 @@ def test_the_next_command_is_that_of_the_verb(
     assert capsys.readouterr().err.startswith(f"envbuild: {reported}")
 
 
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_a_folder_that_was_removed_is_named(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In place of the script, which nobody could put there."""
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main([command, "t.py"]) == 2
+    assert capsys.readouterr().err == (
+        "envbuild: the current folder does not exist any more\n  → cd into one that does\n"
+    )
+
+
 def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
     """The hint names a script of the project."""
     (tmp_path / "fit.py").touch()

@@ -17,10 +17,10 @@ from envbuild.cli.render.verify import checked, conclusion, rows, unchanged
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.lockfile import model as locks
-from envbuild.operations.attestation import attest, check_attestation, check_signature, sign, withdraw
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
-from envbuild.operations.verify import VerifyOptions
+from envbuild.operations.verification.attestation import attest, check_attestation, check_signature, sign, withdraw
+from envbuild.operations.verification.verify import VerifyOptions
 from envbuild.record import history
 from envbuild.record.model import LockFacts, Options, Output, Script
 from envbuild.runs.repeat import STRICT

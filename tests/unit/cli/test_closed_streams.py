@@ -36,3 +36,26 @@ def test_no_file_gets_their_numbers(closed: tuple[int, ...], tmp_path: Path) -> 
     found, apart, size = eval((tmp_path / "found").read_text())
     assert [found[number] for number in closed] == ["/dev/null"] * len(closed)
     assert (apart, size) == (True, 0)
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(("command", "code"), [(["run", "t.py"], 2), (["push"], 2), (["build"], 11)])
+@pytest.mark.parametrize("gone", [False, True])
+def test_messages_that_nobody_takes_change_no_exit_code(
+    command: list[str], code: int, gone: bool, tmp_path: Path
+) -> None:
+    """A full disk below the log, or a reader that went away: it was 1 or 141, also for programs that had ended well."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    reader, writer = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    words = [sys.executable, "-m", "envbuild", *command]
+    try:
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=writer if gone else full,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+        os.close(full)
+    assert (done.returncode, done.stdout) == (code, b"")

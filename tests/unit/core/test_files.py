@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,13 +262,31 @@ def test_a_file_system_without_locks_is_named(
 ) -> None:
     """Lustre without its option ``flock``, NFS without its daemon: the fault has the path and what is missing."""
 
-    def refuse(file: object, how: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fs.fcntl, "flock", refuse)
+    _refuse_locks(number, monkeypatch)
     with pytest.raises(OSError, match=r"its file system has no locks \(flock\)") as refused, take(tmp_path / "lock"):
         pass
     assert refused.value.filename == str(tmp_path / "lock")
+
+
+def test_a_filter_that_forbids_locks_is_no_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another disk would not help: without a file's name it is explained as a filter of system calls."""
+    _refuse_locks(errno.ENOSYS, monkeypatch, everywhere=True)
+    with pytest.raises(OSError, match="not implemented") as refused, locked(tmp_path / "lock"):
+        pass
+    assert refused.value.filename is None
+
+
+def _refuse_locks(number: int, monkeypatch: pytest.MonkeyPatch, *, everywhere: bool = False) -> None:
+    """Have no lock on any file, but for those in memory alone unless it is ``everywhere``."""
+    real = fcntl.flock
+
+    def refuse(file: Any, how: int) -> None:
+        opened = file if isinstance(file, int) else file.fileno()
+        if everywhere or "/memfd:" not in str(Path(f"/proc/self/fd/{opened}").readlink()):
+            raise OSError(number, os.strerror(number))
+        real(file, how)
+
+    monkeypatch.setattr(fs.fcntl, "flock", refuse)
 
 
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:

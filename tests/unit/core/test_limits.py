@@ -30,8 +30,12 @@ def _limited(monkeypatch: pytest.MonkeyPatch, most: dict[str, int]) -> None:
         (MemoryError(), ("out of memory: the limit is 50000 bytes", "ulimit -d unlimited")),
         (OSError(errno.ENOMEM, ""), ("out of memory: the limit is 50000 bytes", "ulimit -d unlimited")),
         (
+            ImportError("/a.so: failed to map segment from shared object"),
+            ("out of memory: the limit is 50000 bytes", "ulimit -d unlimited"),
+        ),
+        (
             RuntimeError("can't start new thread"),
-            ("cannot start another process or thread: the limit is 3 of this user", "(ulimit -u, pids.max"),
+            ("cannot start another thread: out of memory: the limit is 50000 bytes", "ulimit -d unlimited"),
         ),
         (
             OSError(errno.EAGAIN, ""),
@@ -47,9 +51,33 @@ def test_a_limit_is_named(error: Exception, expected: tuple[str, str], monkeypat
     assert (found[0], expected[1] in found[1]) == (expected[0], True)
 
 
+def test_a_thread_that_no_memory_is_in_the_way_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stack needs room, and a process may have too many: without a limit of memory it is the number."""
+    _limited(monkeypatch, {**_FREE, "RLIMIT_NPROC": 3})
+    found = explained(RuntimeError("can't start new thread"))
+    assert found is not None
+    assert found[0] == "cannot start another process or thread: the limit is 3 of this user"
+    assert "(ulimit -u, pids.max" in found[1]
+
+
+def test_what_a_lack_of_memory_brought_about_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done about it may fail as well: "cannot join thread before it is started"."""
+    _limited(monkeypatch, _SET)
+    error = RuntimeError("cannot join thread before it is started")
+    assert explained(error) is None
+    error.__context__ = MemoryError()
+    assert (explained(error) or ("",))[0] == "out of memory: the limit is 50000 bytes"
+
+
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), RuntimeError("boom"), ValueError("boom"), OSError(errno.EFBIG, "more than 5 bytes", "a")],
+    [
+        MemoryError(),
+        ImportError("failed to map segment from shared object"),
+        RuntimeError("boom"),
+        ValueError("boom"),
+        OSError(errno.EFBIG, "more than 5 bytes", "a"),
+    ],
 )
 def test_anything_else_stays_a_fault(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no limit is set, a lack of memory may well be envbuild's own doing, and needs its traceback."""

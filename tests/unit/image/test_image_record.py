@@ -77,6 +77,10 @@ def test_a_replaced_digest_is_reported(tmp_path: Path) -> None:
     for damaged in (b"", b"[]", b"{", b"[" * 100_000, b'{"lock": 1}'):
         image_record_path(path).write_bytes(damaged)
         assert write_image_record(path, made) == "pylock.a.image.json was no record of an image and is replaced"
+    write_image_record(path, RECORDED)
+    other = msgspec.structs.replace(RECORDED, layers=(OTHER,), sizes=(7,))
+    named = "pylock.a.image.json had other layers and sizes than the image that it names, and is replaced"
+    assert write_image_record(path, other) == named
     image_record_path(path).unlink()
     os.mkfifo(image_record_path(path))
     assert read_image_record(path, LOCK) is None

@@ -14,16 +14,16 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.lockfile.model import Determinism
-from envbuild.operations import laboratory as module
-from envbuild.operations.experiments import experiment
-from envbuild.operations.laboratory import Laboratory
+from envbuild.operations.verification import laboratory as module
+from envbuild.operations.verification.experiments import experiment
+from envbuild.operations.verification.laboratory import Laboratory
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked, Listing
 from envbuild.runs.request import RunRequest
-from envbuild.verification.causes import rank_causes
-from envbuild.verification.evidence import ON_DEMAND, SUSPECTS, Evidence
-from envbuild.verification.odds import Luck, luck_of
-from envbuild.verification.proofs import PROVEN
+from envbuild.verification.causes.evidence import ON_DEMAND, SUSPECTS, Evidence
+from envbuild.verification.causes.odds import Luck, luck_of
+from envbuild.verification.causes.proofs import PROVEN
+from envbuild.verification.causes.ranking import rank_causes
 from envbuild.verification.ran import Ran
 from tests.support.records import process, record
 from tests.support.runtime import make_lock

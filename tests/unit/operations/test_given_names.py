@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.operations.given_names import GivenNames
-from envbuild.operations.verify import Verification
+from envbuild.operations.verification.given_names import GivenNames
+from envbuild.operations.verification.verify import Verification
 from envbuild.record.model import Output
 from envbuild.record.processes import ReadFile
 from envbuild.record.shared_names import names_in, shortened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.operations.doubtful import _FOLLOWS, _kind
-from envbuild.verification.clockwork import Span, settings
+from envbuild.operations.verification.doubtful import _FOLLOWS, _kind
+from envbuild.verification.measurements.clockwork import Span, settings
 
 _NOW, _LATER, _FASTER, _ = settings(1_790_000_000)
 _TICK, _FAST = _NOW.tick / 1e9, _FASTER.tick / 1e9

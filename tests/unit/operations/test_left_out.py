@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.left_out import LeftOut
+from envbuild.operations.verification.left_out import LeftOut
 from envbuild.verification.content.reader import read
+from envbuild.verification.dataflow.measuring import Measuring
 from envbuild.verification.files import masks_of
-from envbuild.verification.measuring import Measuring
-from envbuild.verification.printed import rows
+from envbuild.verification.masking.printed import rows
 from envbuild.verification.ran import Ran
 from tests.support.records import record
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations import divergence, verify
-from envbuild.operations.doubtful import Decided
-from envbuild.verification import structure
-from envbuild.verification.lines import TextDifference
+from envbuild.operations.verification import divergence, verify
+from envbuild.operations.verification.doubtful import Decided
+from envbuild.verification import moments, structure
+from envbuild.verification.masking.lines import TextDifference
 
 
 @pytest.mark.parametrize(("printed", "quoted"), [("aab", True), ("aba", True), ("aaa", False), ("a", False)])
@@ -26,7 +26,9 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
     monkeypatch.setattr(divergence, "beyond", lambda session, verdict: ())
     monkeypatch.setattr(divergence, "written_over", lambda *_: ())
     monkeypatch.setattr(divergence, "coloured", lambda *_: ())
+    monkeypatch.setattr(divergence, "strange", lambda *_: ())
     monkeypatch.setattr(structure, "other_links", lambda _: ())
+    monkeypatch.setattr(moments, "strange_times", lambda *_: ())
     runs = [SimpleNamespace(record=f"fold 2: 0.{each} s", trace="", order=()) for each in printed]
     session = SimpleNamespace(runs=runs, plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
     found = verify._undecided(

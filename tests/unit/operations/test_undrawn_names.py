@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations import undrawn_names
-from envbuild.operations.doubtful import Decided, InDoubt, _same_elsewhere
-from envbuild.operations.left_out import drop_moved, only_moved
-from envbuild.operations.line_orders import drawn_orders, in_other_order, is_order_of_jobs, raced
-from envbuild.operations.undrawn_names import (
+from envbuild.operations.verification import undrawn_names
+from envbuild.operations.verification.doubtful import Decided, InDoubt, _same_elsewhere
+from envbuild.operations.verification.left_out import drop_moved, only_moved
+from envbuild.operations.verification.line_orders import drawn_orders, in_other_order, is_order_of_jobs, raced
+from envbuild.operations.verification.undrawn_names import (
     doubtful_by_form,
     glued_names,
     has_no_other_uuids,
@@ -26,12 +26,12 @@ from envbuild.operations.undrawn_names import (
 from envbuild.record.model import Output, ProcessRecord
 from envbuild.record.printed import Printed
 from envbuild.verification.content import Content
-from envbuild.verification.lines import TextDifference
-from envbuild.verification.mask_rules import moment_of_bare_uuid
-from envbuild.verification.masks import Masks
-from envbuild.verification.measuring import Measuring
+from envbuild.verification.dataflow.measuring import Measuring
+from envbuild.verification.masking.lines import TextDifference
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.rules import moment_of_bare_uuid
+from envbuild.verification.measurements.tokens import of_uuid
 from envbuild.verification.ran import Ran
-from envbuild.verification.tokens import of_uuid
 from tests.support.records import record
 
 DRAW = "9f86d081884c7d659a2feaa0c55ad015"
@@ -221,7 +221,7 @@ def test_an_order_of_lines_may_be_a_result_if_each_run_has_its_own(
     orders: str, monkeypatch: pytest.MonkeyPatch, *, asked: bool, few: bool
 ) -> None:
     """Two processes that race have two orders, and luck chooses among few."""
-    monkeypatch.setattr("envbuild.operations.line_orders.several_processes", lambda *records: True)
+    monkeypatch.setattr("envbuild.operations.verification.line_orders.several_processes", lambda *records: True)
     assert in_other_order(runs(orders), "stdout") is asked
     assert in_other_order(runs(orders), "stdout", few=True) is few
 
@@ -253,8 +253,8 @@ def test_one_of_few_orders_is_luck_if_it_changes_with_all_seeds_fixed(
         left.runs.extend(runs(ORDERS.get(pair, "")))
         return pair != "failed"
 
-    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
-    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: None)
+    monkeypatch.setattr("envbuild.operations.verification.left_out.LeftOut.look", look)
+    monkeypatch.setattr("envbuild.operations.verification.doubtful.first_moved", lambda left, stream: None)
     left = cast(Any, SimpleNamespace(runs=runs("aab")))
     doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), few=["stdout"])
     by_luck = raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"]), pairs=2)
@@ -319,7 +319,7 @@ def test_several_orders_are_luck_if_nothing_else_can_seed_a_generator(
         left.runs.extend(runs(made))
         return bool(made)
 
-    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
+    monkeypatch.setattr("envbuild.operations.verification.left_out.LeftOut.look", look)
     assert raced(cast(Any, SimpleNamespace(session=None)), frozenset(["stdout"])) == by_luck
 
 
@@ -359,8 +359,8 @@ def test_an_order_that_no_experiment_decided_is_quoted(
         return pair != "failed"
 
     moved = TextDifference(path="stdout", line=2, before="anna", after="bert")
-    monkeypatch.setattr("envbuild.operations.left_out.LeftOut.look", look)
-    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: moved)
+    monkeypatch.setattr("envbuild.operations.verification.left_out.LeftOut.look", look)
+    monkeypatch.setattr("envbuild.operations.verification.doubtful.first_moved", lambda left, stream: moved)
     left = cast(Any, SimpleNamespace(runs=runs("abc")))
     doubts = InDoubt(left=left, known=[], places=[], doubtful=frozenset(), orders=["stdout"])
     drawn, by_luck = drawn_orders(cast(Any, SimpleNamespace(session=None)), ["stdout"])
@@ -368,7 +368,9 @@ def test_an_order_that_no_experiment_decided_is_quoted(
     assert by_luck == ({"stdout"} if expected == "luck" else frozenset())
     quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if not drawn else []
     assert quoted == ["the order of lines of standard output, line 2: anna → bert"] * (expected == "unknown")
-    monkeypatch.setattr("envbuild.operations.doubtful.first_moved", lambda left, stream: None)  # behind what is kept
+    monkeypatch.setattr(
+        "envbuild.operations.verification.doubtful.first_moved", lambda left, stream: None
+    )  # behind what is kept
     quoted = [*doubts.phrases(Decided(by_luck=by_luck))] if not drawn else []
     assert quoted == ["the order of lines of standard output"] * (expected == "unknown")
 
@@ -407,7 +409,8 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
     """Which of those that are ready begins first is drawn; all other lines keep their order."""
     texts = {"1": JOBS, "2": tuple(JOBS[at] for at in order)}
     monkeypatch.setattr(
-        "envbuild.operations.line_orders.kept", lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n"
+        "envbuild.operations.verification.line_orders.kept",
+        lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n",
     )
     log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
     started = cast(ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=()))

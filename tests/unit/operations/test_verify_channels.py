@@ -11,7 +11,7 @@ import pytest
 from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.lockfile import model as locks
 from envbuild.operations.events import Silent
-from envbuild.operations.verify import Verification, VerifyOptions, verify
+from envbuild.operations.verification.verify import Verification, VerifyOptions, verify
 from envbuild.runs.request import RunRequest
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace

@@ -22,12 +22,12 @@ from envbuild.operations import follow_job, submit
 from envbuild.operations.events import Silent
 from envbuild.operations.follow_job import Ended
 from envbuild.operations.run import RunOptions
-from envbuild.operations.verify import Verification, VerifyOptions
-from envbuild.operations.verify_cluster import verify_on_slurm
-from envbuild.operations.verify_part import RankResult, stream_files
+from envbuild.operations.verification.cluster import verify_on_slurm
+from envbuild.operations.verification.part import RankResult, stream_files
+from envbuild.operations.verification.verify import Verification, VerifyOptions
 from envbuild.record import history
 from envbuild.record.model import Output, Script
-from envbuild.verification.printed import Printed
+from envbuild.verification.masking.printed import Printed
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace

@@ -19,7 +19,7 @@ from envbuild.cli.render.verify import different, identical
 from envbuild.core.tfrecord import crc32c
 from envbuild.operations.diff import diff
 from envbuild.operations.run_context import Side
-from envbuild.operations.verify import Verification
+from envbuild.operations.verification.verify import Verification
 from envbuild.record import history
 from tests.support.traces import make_trace
 from tests.unit.operations.test_verify_channels import Container, verified

@@ -18,8 +18,8 @@ from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_printed import PrintedComparison, compare_printed
 from envbuild.record.model import Folder, LockFacts, Options, Output, Record, RecordError
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import BoundedDigest
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import BoundedDigest
 from tests.support.records import process
 
 SHA = "ab" * 32

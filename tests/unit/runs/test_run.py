@@ -30,8 +30,8 @@ from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
 from envbuild.runs.workspace import scan
 from envbuild.runtime.guard import gate
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import PrintedDigest
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import PrintedDigest
 from tests.support.records import verdict as guard_verdict
 from tests.support.ticks import next_tick
 

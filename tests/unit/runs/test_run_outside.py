@@ -221,6 +221,25 @@ def test_what_is_left_out_and_may_hold_results_is_named(paths: list[str], notes:
     assert all(note in sentence for note, sentence in zip(notes, found, strict=True))
 
 
+@pytest.mark.parametrize(
+    "path", ["whisper/x.pt", "torch/hub/checkpoints/x.pth", "huggingface/hub/models--a--b/blobs/0", "clip/v.pt"]
+)
+def test_what_a_run_without_a_network_has_downloaded_is_named(path: str) -> None:
+    """It has made it: whatever the name, nothing came from elsewhere."""
+    assert [*notes_on([f"/tmp/home/.cache/{path}"])] == []
+    (found,) = notes_on([f"/tmp/home/.cache/{path}"], offline=True)
+    assert path.partition("/")[2] in found
+    assert [*notes_on(["/tmp/home/.cache/pip/http/x", "/tmp/home/.nv/ComputeCache/x"], offline=True)] == []
+
+
+def test_empty_folders_are_named(upper: Path, tmp_path: Path) -> None:
+    """But those in temporary folders, which tools make under drawn names."""
+    for name in ("res/best/fold-3", "tmp/x"):
+        (upper / name).mkdir(parents=True)
+    _, left_out = kept_by(EndedProgram(upper, []), tmp_path / "kept")
+    assert left_out == ("/res/best/fold-3 was not looked at: it is an empty folder",)
+
+
 def test_caches_in_memory_are_named(tmp_path: Path) -> None:
     """The hook reports what is in folders of caches, as nothing else of them is read."""
     (tmp_path / "home/.cache/mymodel").mkdir(parents=True)
@@ -455,7 +474,7 @@ def kept_by(own: OwnFiles, folder: Path) -> tuple[dict[str, str | None], tuple[s
     around.look_first()
     around.look_inside(own)
     listed, left_out = around.look_last({})
-    named = {each.split(" was not ")[0] for each in left_out if each.startswith("/")}
+    named = {each.split(" was not ")[0] for each in left_out if each.startswith("/") and " it is a" not in each}
     assert named <= {each.path for each in listed if each.sha256 is None}
     return {each.path: each.sha256 for each in listed if each.sha256 is not None}, left_out
 
@@ -484,11 +503,12 @@ def test_what_is_closed_is_named_and_nothing_else_is_lost(upper: Path, tmp_path:
         (top / "listed").chmod(0o444)
         files, left_out = kept_by(EndedProgram(upper, [str(low)]), tmp_path / "kept")
     assert files == {f"/{place}/{name}": sha(name.encode()) for name in ("a", "z", *map(str, range(6)))}
-    assert left_out == (
+    assert sorted(left_out) == [
         f"/{place}/closed was not looked at: it could not be read",
+        f"/{place}/fifo was not looked at: it is a FIFO, a socket or a device",
         f"/{place}/file was not looked at: it could not be read",
         f"/{place}/listed/w was not looked at: it could not be read",
-    )
+    ]
 
 
 def test_a_folder_that_vanishes_while_it_is_listed_hides_nothing(

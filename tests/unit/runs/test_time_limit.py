@@ -39,8 +39,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("deadly", "sent"),
     [
-        ("SIGTERM", ["stacks", "SIGTERM"]),
-        ("SIGKILL", ["stacks", "SIGTERM", "SIGKILL"]),
+        ("SIGTERM", ["stacks", "SIGTERM", "SIGCONT"]),
+        ("SIGKILL", ["stacks", "SIGTERM", "SIGCONT", "SIGKILL"]),
     ],
 )
 def test_a_container_whose_time_is_up_is_ended(deadly: str, sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_what_no_signal_reaches_is_ended_otherwise() -> None:
     engine, ended = Engine(""), threading.Event()
     with Watchdog(lambda: 0.0, engine.send, last=ended.set) as dog:
         assert ended.wait(600)
-    assert engine.sent == ["SIGTERM", "SIGKILL"]
+    assert engine.sent == ["SIGTERM", "SIGCONT", "SIGKILL"]
     assert dog.exceeded == 0.0
 
 

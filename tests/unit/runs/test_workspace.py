@@ -10,7 +10,8 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Folder, dumps, loads
-from envbuild.runs.tools_files import notes_on_project
+from envbuild.runs import workspace
+from envbuild.runs.tools_files import notes_beyond, notes_on_project, notes_on_special
 from envbuild.runs.workspace import changes, folder_changes, scan, without_others, written_since
 from tests.support.records import record
 from tests.support.rights import without_rights
@@ -106,6 +107,49 @@ def test_what_a_run_writes_into_folders_of_tools_is_named(tmp_path: Path) -> Non
     assert [*notes_on_project(written_since(tmp_path, folders, moment))] == [
         f"{path} is in a folder of a tool, and was not looked at" for path in (".git/result", "pkg/__pycache__/w.npy")
     ]
+
+
+def test_each_folder_of_a_tool_is_looked_at_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many files in one hide nothing in another, and what was not looked at is said."""
+    monkeypatch.setattr(workspace, "_LOOKED", 3)
+    for folder in ("__pycache__", ".git"):
+        (tmp_path / folder).mkdir()
+    for name in range(5):
+        (tmp_path / "__pycache__" / f"{name}.cpython-311.pyc").touch()
+    (tmp_path / ".git/w.npy").touch()
+    beyond: list[str] = []
+    found = [*written_since(tmp_path, ["__pycache__", ".git"], 0, beyond)]
+    assert ".git/w.npy" in found
+    assert len(found) == 4
+    assert beyond == ["__pycache__"]
+    assert [*notes_beyond(beyond)] == ["__pycache__ has very many files, of which the first were looked at"]
+
+
+def test_fifos_and_sockets_of_a_program_are_named(tmp_path: Path) -> None:
+    """They have a name and no content; those that were there before are none of it."""
+    os.mkfifo(tmp_path / "old")
+    before: list[str] = []
+    scan(tmp_path, (), None, before)
+    os.mkfifo(tmp_path / "fold-3")
+    after: list[str] = []
+    assert "fold-3" not in scan(tmp_path, (), None, after)
+    assert [*notes_on_special(before, after)] == ["fold-3 was not looked at: it is a FIFO, a socket or a device"]
+
+
+def test_attributes_of_folders_that_a_program_has_set_are_named(tmp_path: Path) -> None:
+    """Nothing compares them; those that were there before are none of it."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "data").mkdir()
+    try:
+        os.setxattr(tmp_path / "data", "user.of", b"them")
+    except OSError:
+        pytest.skip("no extended attributes here")
+    before: list[str] = []
+    scan(tmp_path, (), None, before)
+    os.setxattr(tmp_path / "model", "user.score", b"0.5")
+    after: list[str] = []
+    scan(tmp_path, (), None, after)
+    assert [*notes_on_special(before, after)] == ["extended attributes of the folder model were not looked at"]
 
 
 def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:

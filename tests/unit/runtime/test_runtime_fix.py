@@ -44,6 +44,27 @@ def test_all_clocks_follow_the_setting() -> None:
 
 
 @pytest.mark.subprocess
+def test_a_line_that_gets_the_real_time_moves_no_other_lines_time() -> None:
+    """Each other line has a time of its own: how often one asks may depend on the real time of the first."""
+    program = (
+        "import datetime, time\n"
+        "callers.wanted = frozenset(['<string>:12'])\n"
+        "fix_clock.Clock(callers).install()\n"
+        "found, begin = [], time.perf_counter()\n"
+        "for _ in range({count}):\n"
+        "    found.append(time.time())\n"
+        "    time.monotonic()\n"
+        "day = datetime.datetime.now().timestamp()\n"
+        "print(json.dumps([time.time_ns(), day, time.perf_counter() - begin, *found]))\n"
+    )
+    few, many = (_found("fix_clock", program.format(count=count)) for count in (2, 50))
+    assert few[0] == many[0] == 1_700_000_000_001_015_000
+    assert few[1] == many[1]
+    assert few[2] == many[2] > 0
+    assert min(few[3:] + many[3:]) > 1_790_000_000
+
+
+@pytest.mark.subprocess
 def test_another_stream_of_entropy_is_noted() -> None:
     """With a stream, what was drawn is in the record; without, it is not, and the stream is the usual one."""
     program = (
@@ -359,3 +380,52 @@ def test_garbage_is_collected_only_where_the_program_asks_for_it() -> None:
         "print(json.dumps([*found, len(alive)]))\n",
     )
     assert alive == [5000, 0]
+
+
+@pytest.mark.subprocess
+def test_a_profiler_in_c_counts_ticks_of_a_fixed_clock() -> None:
+    """What takes long by ``cProfile`` is the same in each run, unless its line gets the real time."""
+    program = (
+        "{more}\n"
+        "fix_clock.Clock(callers).install()\n"
+        "import cProfile, pstats\n"
+        "profile = cProfile.Profile()\n"
+        "profile.runcall(sorted, range(9), key=lambda each: -each)\n"
+        "print(json.dumps(sorted(each[2:4] for each in pstats.Stats(profile).stats.values())))\n"
+    )
+    first, again = (_found("fix_clock", program.format(more="")) for _ in range(2))
+    assert first == again
+    assert first[-1] == pytest.approx([0.01, 0.019])
+    real = _found("fix_clock", program.format(more="callers.wanted = frozenset(['<string>:10'])"))
+    assert max(each[1] for each in real) < 0.009
+
+
+@pytest.mark.subprocess
+def test_room_on_disks_is_a_figure() -> None:
+    """Other programs on the machine take and free it."""
+    program = (
+        "import shutil\n"
+        "fix_figures.Figures(callers).install()\n"
+        "usage = shutil.disk_usage('/')\n"
+        "print(json.dumps([usage.total / usage.free, [each['call'] for each in callers.as_list()]]))\n"
+    )
+    half, calls = _found("fix_figures", program)
+    assert half == pytest.approx(2)
+    assert calls == ["shutil.disk_usage"]
+
+
+@pytest.mark.subprocess
+def test_modules_that_fixing_the_order_imports_get_the_fixed_clock() -> None:
+    """``logging`` remembers when it was imported, which is in each record that it makes."""
+    program = (
+        "process = types.SimpleNamespace(observer=types.SimpleNamespace(within=lambda path: False), task='',\n"
+        "    seed=lambda name: 7, guarded=lambda name, call, **options: call())\n"
+        "os.environ['ENVBUILD_FIX'] = 'order,clock,entropy'\n"
+        "fix.begin(process)\n"
+        "import logging, multiprocessing\n"
+        "record = logging.makeLogRecord({})\n"
+        "print(json.dumps([record.relativeCreated, bytes(multiprocessing.current_process().authkey).hex()]))\n"
+    )
+    (age, key), again = (_found("fix", program) for _ in range(2))
+    assert 0 < age < 1000
+    assert [age, key] == again

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from envbuild.runtime.hook import lineage
 from envbuild.runtime.hook.frameworks import starts
 from tests.support.runtime import Tree, make_lock, make_tree
 
@@ -237,3 +238,52 @@ def test_what_interrupts_a_fork_reaches_the_program(tree: Tree, kind: str, where
     assert found.items() <= {name: ["went", "on", *rest[2:]] for name, rest in plain.items()}.items()
     if who == "child":
         assert ends(where)["child"][1:] == plain["child"][2:]
+
+
+def test_a_process_that_an_experiment_starts_anew_hides_what_it_was_lent(tree: Tree) -> None:
+    """With addresses or memory fixed, a child with an environment of its own sees what its parent gave it."""
+    program = (
+        "import subprocess, sys\n"
+        'names = \'import os; print(sorted(set(os.environ) - {"LC_CTYPE", "GLIBC_TUNABLES"}))\'\n'
+        "print(subprocess.run([sys.executable, '-c', names], env={'A': '1'}, stdout=-1, text=True, check=True).stdout)"
+    )
+    for fixed in ("addresses", "memory"):
+        assert (
+            tree.execute("-c", program, variables={"ENVBUILD_FIX": f"{fixed}@60"}).stdout.split("\n")[0]
+            == "['A', 'ENVBUILD_PROCESS']"
+        ), fixed
+
+
+BARE = """
+import os, subprocess, sys
+names = "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}), *{str(n) for n in range(9)})"
+for words in (["-S", "-c", names], ["-sS", "-c", names], ["-W", "ignore", "-S", "-c", names], ["-W-S", "-c", names]):
+    print(subprocess.run([sys.executable, *words], env={"A": "1"}, stdout=-1, text=True, check=True).stdout, end="")
+"""
+
+
+def test_a_python_without_start_up_files_is_lent_the_order_of_sets_alone(tree: Tree) -> None:
+    """Nothing in it takes the others out of its environment."""
+    *bare, usual = tree.execute("-c", BARE).stdout.splitlines()
+    assert {line.partition("]")[0] for line in bare} == {"['A', 'PYTHONHASHSEED'"}
+    assert usual.partition("]")[0] == "['A', 'ENVBUILD_PROCESS'"
+    assert len({line.partition("]")[2] for line in [*bare, usual]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "bare"),
+    [
+        ("python", False),
+        ("python -S", True),
+        ("python -uS x.py", True),
+        ("python x.py -S", False),
+        ("python -c -S", False),
+        ("python -mS", False),
+        ("python -W -S x.py", False),
+        ("python -WS -S x.py", True),
+        ("python - -S", False),
+    ],
+)
+def test_which_pythons_read_no_start_up_files(words: str, bare: bool) -> None:
+    """``-S`` counts where the interpreter itself reads it."""
+    assert lineage.is_bare(words.split()) is bare

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from envbuild.record.processes import Parameter, ParameterSet
-from envbuild.verification.branches import unreached
-from envbuild.verification.causes import rank_causes
-from envbuild.verification.evidence import Evidence
+from envbuild.verification.causes.branches import unreached
+from envbuild.verification.causes.evidence import Evidence
+from envbuild.verification.causes.ranking import rank_causes
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 

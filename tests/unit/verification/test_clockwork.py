@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.verification.byte_tokens import of_bytes
-from envbuild.verification.clockwork import (
+from envbuild.verification.measurements.byte_tokens import of_bytes
+from envbuild.verification.measurements.clockwork import (
     LARGER,
     MEMORY,
     RATIO,
@@ -29,8 +29,8 @@ from envbuild.verification.clockwork import (
     settings,
     simplest,
 )
-from envbuild.verification.measured import Seen, may_be_drawn, may_be_measured, measured
-from envbuild.verification.tokens import (
+from envbuild.verification.measurements.measured import Seen, may_be_drawn, may_be_measured, measured
+from envbuild.verification.measurements.tokens import (
     are_no_processes,
     in_order,
     mark_drawn,

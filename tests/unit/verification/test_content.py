@@ -28,7 +28,7 @@ from envbuild.record.measurements import kind_of
 from envbuild.verification.content import Difference, compare, database, leaves, read, read_file, read_noted
 from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.content.names import common_names, masked_path
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -1133,3 +1133,16 @@ def test_a_number_that_no_process_has_is_a_result() -> None:
         digests = [each.digest for each in found if each is not None]
         assert (digests[0] == digests[1]) is same, text
         assert digests[0] != digests[2], text
+
+
+def test_frames_that_decoders_of_zstandard_skip_count() -> None:
+    """Whatever a program puts there is a result; what is behind them is opened."""
+    data = zstd.compress(b"weights" * 20)
+
+    def note(text: bytes) -> bytes:
+        return struct.pack("<II", 0x184D2A5E, len(text)) + text
+
+    assert compared(data + note(b"0.5"), data + note(b"0.5") + note(b"")).same is False
+    assert not compared(data + note(b"0.5"), data + note(b"0.6")).same
+    assert not compared(data + note(b"0.5") + data, data + note(b"0.5") + zstd.compress(b"w")).same
+    assert read(data + note(b"0.5")[:-1], MASKS) is None

@@ -17,7 +17,7 @@ import pytest
 from envbuild.verification.content import Difference, compare, read, read_file
 from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.onnx import is_model
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 from tests.unit.verification.test_wandb import message
 
 START = 1_795_247_763.0

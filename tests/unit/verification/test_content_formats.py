@@ -26,7 +26,7 @@ from envbuild.verification.content.boosting import is_time_of_iteration
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
 
 MASKS = Masks(1_795_247_763.0)

@@ -16,7 +16,7 @@ import pytest
 
 from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 from tests.support.formats import FRAMES
 from tests.unit.verification.test_wandb import message
 

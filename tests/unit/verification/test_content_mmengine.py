@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import Content, read
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 _MODULES = {name: types.ModuleType(name) for name in ("numpy", "numpy._core", "numpy._core.multiarray")}

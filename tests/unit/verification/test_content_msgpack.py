@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from envbuild.verification.content import compare, read
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 """Of a run that began on 2026-11-21 at 07:56:03 UTC."""

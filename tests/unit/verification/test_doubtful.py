@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import read
-from envbuild.verification.doubtful import (
+from envbuild.verification.masking.doubtful import (
     are_far_apart,
     by_midnight,
     doubtful_in,
@@ -21,7 +21,7 @@ from envbuild.verification.doubtful import (
     leaves_doubt,
     memory_may_be_simulated,
 )
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 from tests.support.formats import PARQUET
 
 MASKS = Masks(1_795_247_763.0)

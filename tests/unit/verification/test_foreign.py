@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from envbuild.operations.experiments import _of_programs
+from envbuild.operations.verification.experiments import _of_programs
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked
-from envbuild.verification.causes import rank_causes
-from envbuild.verification.evidence import Culprit, Evidence
-from envbuild.verification.foreign import scripts_named, shell_commands, suspicions
+from envbuild.verification.causes.evidence import Culprit, Evidence
+from envbuild.verification.causes.foreign import scripts_named, shell_commands, suspicions
+from envbuild.verification.causes.ranking import rank_causes
 from envbuild.verification.ran import Ran
 from tests.support.records import process, record
 from tests.support.runtime import make_lock

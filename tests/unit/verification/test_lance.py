@@ -8,7 +8,7 @@ import pytest
 
 from envbuild.verification.content import Content, compare, read_file
 from envbuild.verification.content.lance import _in_order, may_be_parts
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _NAMES = ("0001010101000010001101107e518948618a4d589830a3bc0e", "001110101011111011001000876faf4e84a088823dbb7d310b")
 _UUIDS = ("d407232f-afd4-4cdb-96f5-3815cd3eab3d", "5fda9207-4b8c-42a5-8c7d-dab76dbdfb2f")

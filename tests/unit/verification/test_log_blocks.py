@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.masks import BY_CLOCK, Masks
-from envbuild.verification.printed import rows
+from envbuild.verification.masking.masks import BY_CLOCK, Masks
+from envbuild.verification.masking.printed import rows
 
 _NOW = 1_795_783_642.0  # 12:47:22 UTC
 _HEAD = "12:47:22.565 | ERROR   | docket.dependencies - ↩ [    43ms] send_telemetry_heartbeat(){…}"

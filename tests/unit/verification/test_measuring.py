@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.measuring import Measuring, measuring
+from envbuild.verification.dataflow.measuring import Measuring, measuring
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,47 @@ def test_a_log_may_say_how_long_the_program_runs() -> None:
     """Its format asks for it, and no code."""
     source = "import logging\nlogging.basicConfig(format='%({})s %(message)s')\n"
     assert [measuring({"t.py": source.format(name)}).time for name in ("relativeCreated", "name")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("source", "glued"),
+    [
+        ('print(time.strftime("%H:%M:%S") + f",{n:03d} INFO")', True),
+        ("print(f\"{time.strftime('%H:%M:%S')},{n:03d}\")", True),
+        ('print(time.strftime("%H:%M:%S,") + str(n))', True),
+        ('print("%s,%03d" % (time.strftime("%H:%M:%S"), n))', True),
+        ('print("{}.{}".format(time.strftime("%H:%M:%S"), n))', True),
+        ('print(time.strftime("%H:%M:%S"), n, sep=",")', True),
+        ('print(",".join([time.strftime("%H:%M:%S"), str(n)]))', True),
+        ("print(datetime.now().replace(microsecond=n))", True),
+        ("record.msecs = n", True),
+        ('print(f"{n},{n}")', False),
+        ('print(f"{time.time()}: {n}")', False),
+        ("now = time.time()\nprint(f\"{time.strftime('%S')},{int(now % 1 * 1000):03d}\")", False),
+        ('print(n, n, sep=",")', False),
+    ],
+)
+def test_values_behind_a_time_look_like_parts_of_a_second(source: str, *, glued: bool) -> None:
+    """If something else than a clock gave them."""
+    head = "import os, time\nfrom datetime import datetime\nn = os.urandom(1)[0]\n"
+    assert measuring({"main.py": head + source}).glued == glued
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("print(f'<Net at {hex(n)}>')", True),
+        ("print('<Net at 0x%x>' % n)", True),
+        ("print('at', n)", False),
+        ("print('done at last')", False),
+    ],
+)
+def test_addresses_that_sources_write_themselves(source: str, *, shown: bool) -> None:
+    """They need be none of an object."""
+    assert measuring({"main.py": source}).shows_addresses == shown
+
+
+def test_a_uuid_of_a_time_with_a_part_that_was_given_is_made() -> None:
+    """``uuid1(node=…)`` has 48 bits of whatever the program likes."""
+    assert measuring({"main.py": "import uuid\nprint(uuid.uuid1(node=n))"}).makes_names
+    assert not measuring({"main.py": "import uuid\nprint(uuid.uuid1())"}).makes_names

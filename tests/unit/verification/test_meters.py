@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 import pytest
 
 from envbuild.verification.content import Content, compare, read
-from envbuild.verification.doubtful import exact_numbers
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.doubtful import exact_numbers
+from envbuild.verification.masking.masks import Masks
 
 _NOW = 1_795_784_283.0
 _GREGORIAN = 0x01B21DD213814000

@@ -10,7 +10,7 @@ import pytest
 
 from envbuild.verification.content import Content, compare, read
 from envbuild.verification.content.canonical import with_shared_names
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _NOW = 1_795_784_283.0
 _SCHEMA = """

@@ -9,7 +9,7 @@ import pytest
 
 from envbuild.verification.content import read
 from envbuild.verification.content.canonical import with_shared_names
-from envbuild.verification.masks import BY_CLOCK, Masks
+from envbuild.verification.masking.masks import BY_CLOCK, Masks
 
 MASKS = Masks(1_795_247_763.0)
 A, B, C = "250b64b9a57a47e1ac5b89540eec00d6", "28dcccdc0ce74c37bae76ee989976224", "0aa11f1d8be14b2e9f3a1c2d3e4f5a6b"

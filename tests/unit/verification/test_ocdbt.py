@@ -17,7 +17,7 @@ from envbuild.record.compare_outputs import compare
 from envbuild.record.model import Output, Record
 from envbuild.verification.content import Content, read_file
 from envbuild.verification.files import FileTable
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 from tests.unit.verification.test_verification import ran
 
 if sys.version_info >= (3, 14):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.masks import Masks
-from envbuild.verification.overwritten import other_states
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.overwritten import other_states
 
 MASKS = Masks(1_795_800_000.0)
 
@@ -31,6 +31,9 @@ def _bar(*losses: float, step: int = 1) -> str:
         ("a\r\nb\r\n", "a\r\nc\r\n", False),  # lines that are compared as they are
         ("\rloss 0.5\rend\nmore\n", "\rloss 0.6\rend\n", False),
         ("no control\n", "none\n", False),
+        ("loss 0.5\n\x1b[1A\x1b[2Kend\n", "loss 0.6\n\x1b[1A\x1b[2Kend\n", True),
+        ("1/9 loss 0.5\n\x1b[1A\x1b[2Kend\n", "2/9 loss 0.6\n\x1b[1A\x1b[2Kend\n", False),  # by luck of the clock
+        ("loss 0.5 in 1.2s\n\x1b[1A\x1b[2Kend\n", "loss 0.6 in 1.3s\n\x1b[1A\x1b[2Kend\n", False),
         ("\x00\rloss 0.5\rend\n", "\x00\rloss 0.6\rend\n", False),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from envbuild.verification.content import read
 from envbuild.verification.content.padding import without_padding
 from envbuild.verification.content.pickles import Node
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 PACKED = {

@@ -9,7 +9,7 @@ import pytest
 
 from envbuild.verification.content import leaves, read
 from envbuild.verification.content.canonical import with_shared_names
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 A, B = "250b64b9a57a47e1ac5b89540eec00d6", "28dcccdc0ce74c37bae76ee989976224"

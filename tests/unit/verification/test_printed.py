@@ -14,12 +14,19 @@ from hypothesis import strategies as st
 
 from envbuild.record.printed import Printed
 from envbuild.record.shared_names import common_names
-from envbuild.verification import masks
 from envbuild.verification.content.names import drawn_names
-from envbuild.verification.lines import TextDifference
-from envbuild.verification.mask_rules import TABLE
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import BoundedDigest, PrintedDigest, first_difference, guessed, other_names, rows
+from envbuild.verification.masking import masks
+from envbuild.verification.masking.lines import TextDifference
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import (
+    BoundedDigest,
+    PrintedDigest,
+    first_difference,
+    guessed,
+    other_names,
+    rows,
+)
+from envbuild.verification.masking.rules import TABLE
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from envbuild.verification.content import read
 from envbuild.verification.content.skops import numbered
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 

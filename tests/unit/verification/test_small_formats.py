@@ -15,8 +15,8 @@ import pytest
 from envbuild.record.shared_names import names_in, shortened
 from envbuild.verification.content import compare, read
 from envbuild.verification.content.names import drawn_names, masked_path
-from envbuild.verification.masks import PROFILE_OF_SAMPLES, Masks
-from envbuild.verification.printed import rows
+from envbuild.verification.masking.masks import PROFILE_OF_SAMPLES, Masks
+from envbuild.verification.masking.printed import rows
 
 _NOW = 1_795_784_283.0  # 12:58:03 UTC
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import Content, compare, read, read_file
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _NOW = 1_795_784_283.0  # 12:58:03 UTC
 

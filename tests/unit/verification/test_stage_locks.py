@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.verification.content import Content, compare, read_file
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _NOW = 1_795_784_283.0
 _TIMES = 0.25, 0.31

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from envbuild.record.model import Output
-from envbuild.verification.controls import other_controls
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.controls import other_controls
+from envbuild.verification.masking.masks import Masks
 from envbuild.verification.ran import Ran
 from envbuild.verification.structure import other_links, other_order
 from tests.support.records import record

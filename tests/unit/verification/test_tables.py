@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import PrintedDigest, first_difference
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import PrintedDigest, first_difference
 
 MASKS = Masks(1_795_247_763.0)
 MARKDOWN = "# Report\n\n| stage | seconds | value |\n| --- | --- | --- |\n| load | {} | {} |\n\n| load | 0.5 | 1 |\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envbuild.verification.content import read
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 

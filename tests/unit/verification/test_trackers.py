@@ -13,7 +13,7 @@ import pytest
 from envbuild.verification.content import Content, compare, leaves, read, read_file
 from envbuild.verification.content.mlflow import metric_of
 from envbuild.verification.content.names import common_names, drawn_names
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 _NOW = 1_795_769_130.0
 _IDENTITIES = ("3e61da6016684d73898deb86833ed98b", "58ea837e240b469192cdf205d75c370a")

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from envbuild.verification.content import compare, read
-from envbuild.verification.masks import BY_CLOCK, Masks
+from envbuild.verification.masking.masks import BY_CLOCK, Masks
 
 _NOW = 1_795_769_130.0
 _WHERE = "2026-11-27_08-45-30"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.measuring import measuring
-from envbuild.verification.unmeasured import label_before
+from envbuild.verification.dataflow.measuring import measuring
+from envbuild.verification.dataflow.unmeasured import label_before
 
 START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 7\n"
 

@@ -20,17 +20,18 @@ from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.difference.text import shown
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
-from envbuild.operations.verify import Verification
+from envbuild.operations.verification.verify import Verification
 from envbuild.record.compare_outputs import other_metrics
 from envbuild.record.model import Folder, Options, Output, Point, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
-from envbuild.verification import attestation, lines
-from envbuild.verification.calls import (
+from envbuild.verification import attestation
+from envbuild.verification.causes.calls import (
     CALLBACK,
     ISOLATED,
+    NOT_BLOCKING,
     OUT_OF_ORDER,
     PARTLY,
     SQL_TIME,
@@ -40,18 +41,19 @@ from envbuild.verification.calls import (
     Call,
     calls,
 )
-from envbuild.verification.causes import rank_causes
+from envbuild.verification.causes.evidence import SHARED_GENERATOR, Culprit, Evidence, Operation
+from envbuild.verification.causes.proofs import PROVEN
+from envbuild.verification.causes.ranking import rank_causes
+from envbuild.verification.causes.source_causes import suspects
 from envbuild.verification.channels import metrics_of
 from envbuild.verification.content import read
-from envbuild.verification.evidence import SHARED_GENERATOR, Culprit, Evidence, Operation
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import agree_in_names, judge
-from envbuild.verification.lines import TextDifference
-from envbuild.verification.masks import Masks
-from envbuild.verification.printed import Printed
-from envbuild.verification.proofs import PROVEN
+from envbuild.verification.masking import lines
+from envbuild.verification.masking.lines import TextDifference
+from envbuild.verification.masking.masks import Masks
+from envbuild.verification.masking.printed import Printed
 from envbuild.verification.ran import Ran
-from envbuild.verification.source_causes import suspects
 from envbuild.verification.verdict import Channel, Verdict
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
@@ -510,6 +512,8 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("pool.apply_async(f, (1,), callback=found.append)", Call(name=CALLBACK, line=1)),
         ("lock.acquire(blocking=False)", Call(name=WITHOUT_WAITING, line=1)),
         ("lock.acquire(False)", Call(name=WITHOUT_WAITING, line=1)),
+        ("import os\nos.set_blocking(reader, False)", Call(name=NOT_BLOCKING, line=2)),
+        ("channel.setblocking(0)", Call(name=NOT_BLOCKING, line=1)),
         (
             "import multiprocessing as mp\nctx = mp.get_context('fork')\nctx.Queue(3)",
             Call(name="multiprocessing.Queue", line=3),
@@ -543,7 +547,7 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
         "import pyarrow.compute as pc\npc.random(4, initializer=7)",
         "DataLoader(data, in_order=True)",
         "import numpy as np\nnp.ndarray(8, buffer=block.buf)",
-        "', '.join(words)\nevent.wait()\ncache.get('a', 3)\nlock.acquire(True)",
+        "', '.join(words)\nevent.wait()\ncache.get('a', 3)\nlock.acquire(True)\nchannel.setblocking(True)",
         "import sys\nrun([sys.executable, 'x.py', '-I'])",
         "import sys\nrun([sys.executable, '-c', '-I'])",
         "run(['sed', '-E', 's/a/b/', 'x'])",

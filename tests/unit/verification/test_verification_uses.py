@@ -12,13 +12,13 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
-from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import rank_causes
-from envbuild.verification.diagnosis import diagnosed, worthwhile
-from envbuild.verification.evidence import Culprit, Evidence, Operation
-from envbuild.verification.proofs import PROVEN
-from envbuild.verification.source_causes import in_likely_order, suspects
-from envbuild.verification.uses import Uses
+from envbuild.verification.causes.calls import SET, calls
+from envbuild.verification.causes.diagnosis import diagnosed, worthwhile
+from envbuild.verification.causes.evidence import Culprit, Evidence, Operation
+from envbuild.verification.causes.proofs import PROVEN
+from envbuild.verification.causes.ranking import rank_causes
+from envbuild.verification.causes.source_causes import in_likely_order, suspects
+from envbuild.verification.dataflow.uses import Uses
 from tests.support import plants
 from tests.support.divergences import diverged
 from tests.support.records import process, record

@@ -11,7 +11,7 @@ import pytest
 
 from envbuild.verification.content import read
 from envbuild.verification.content.names import common_names, drawn_names
-from envbuild.verification.masks import Masks
+from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
 HEAD = b":W&B\xe1\xbe\0"

@@ -5,6 +5,7 @@ A Python finds in ``ENVBUILD_PROCESS`` where it was started (lineage.py). Where 
 without that (``env={}``), it would draw the main process's numbers, have its sets in any order, and after
 ``os.execve`` no process is left whose environment has the guard's marker. So a Python gets all that, and takes what it
 was lent out of its environment before the program sees it (``startup``); other programs get what they were given.
+A Python that reads no start-up files (``-S``) takes nothing out: it gets the hash seed alone, which it obeys too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from ..process import Process
 
+HASHES = "PYTHONHASHSEED"
+"""Decides the order of sets, and has no effect once a Python has started."""
 LENT = "ENVBUILD_LENT"
 """Names, separated by commas, of variables that the program did not give."""
 
@@ -87,14 +90,15 @@ class Starts:
         try:
             names = [os.fsdecode(word) for word in words]
             python = lineage.is_python([*names[:1], *map(os.fsdecode, paths)])
+            bare = python and lineage.is_bare(names)
         except (TypeError, ValueError):  # which the call itself reports
             return call(environment)
         with process.starting:
             place = process.announce_program(names) if not becomes else process.announcement()
             if environment is not None:
-                added = self._added(place, python=python, has=_names(environment))
+                added = self._added(place, python=python, bare=bare, has=_names(environment))
                 return call(_with(environment, added) if added else environment)
-            added = self._added(place, python=python, has=os.environ)
+            added = self._added(place, python=python, bare=bare, has=os.environ)
             before = {name: os.environ.get(name) for name in added}
             try:
                 for name, value in added.items():
@@ -104,12 +108,15 @@ class Starts:
                 for name, own in before.items():
                     os.unsetenv(name) if own is None else os.putenv(name, own)
 
-    def _added(self, place: str, *, python: bool, has: Any) -> dict[str, str]:
-        """Return the variables that a program gets, of which ``has`` holds the names that it was given."""
-        if lineage.VARIABLE not in has and not python:
-            return {}
+    def _added(self, place: str, *, python: bool, bare: bool, has: Any) -> dict[str, str]:
+        """Return the variables that a program gets, of which ``has`` has the names that it was given."""
+        if lineage.VARIABLE not in has and (bare or not python):
+            seed = self.process.lent.get(HASHES) if bare and HASHES not in has else None
+            return {HASHES: seed} if seed is not None else {}
         lent = {}
-        if python and MARKER not in has:  # what the program chose itself, such as PYTHONHASHSEED, is its own
+        if (
+            python and not bare and MARKER not in has
+        ):  # what the program chose itself, such as PYTHONHASHSEED, is its own
             lent = {name: value for name, value in self.process.lent.items() if name not in has}
         return {lineage.VARIABLE: place, **lent, **({LENT: ",".join(lent)} if lent else {})}
 

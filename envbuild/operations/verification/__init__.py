@@ -1,0 +1,1 @@
+"""The use case ``verify``: runs, comparison, experiments, causes, the proof."""

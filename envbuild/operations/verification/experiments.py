@@ -1,0 +1,531 @@
+"""Experiments on a program whose runs differ: one thing made the same in all runs, or varied alone, and run again.
+
+A cause is proven if runs are equal with it fixed, more of them than luck explains (``verification.odds``), while runs
+of the program as it is, made in between, are not: what changes slowly, such as the hour, makes those equal too. Where
+lines of the program ask for what was fixed, the one with which runs differ among each other if it alone is left as it
+was is named. Two runs with nothing fixed and nothing varied are made first: if those are equal, what was varied between
+the runs may be the cause, each thing of it tried alone, in turn with runs in which nothing is.
+
+A program may have several causes. Once one is proven, runs are made with it fixed and all varied that was varied
+before: if these are not equal to those with nothing varied, what is varied is a cause too, and each thing of it is
+tried alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from envbuild.operations.events import Events
+from envbuild.operations.verification.laboratory import LONGEST, Laboratory
+from envbuild.verification.causes.evidence import SUSPECTS, Culprit, Evidence
+from envbuild.verification.causes.odds import MOST, Luck, luck_of
+from envbuild.verification.causes.proofs import only_imports_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from envbuild.operations.verification.session import Session
+    from envbuild.record.model import Record
+    from envbuild.record.processes import Asked
+    from envbuild.runs.repeat import Variation
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.ran import Ran
+
+_GRACE = 30
+"""Seconds that an experiment may take beyond three times as long as a run."""
+_LINES = 32
+"""Lines that are left as they were: the likeliest alone, then two, four … at a time, to find the one of them."""
+_ASIDE = ("time.", "uuid.")
+"""Calls by which programs measure how long they take, and that draw what names are made of."""
+_OF_LOGS = "logging."
+_STARTUP = ("site", "<string>")
+"""Module and file of what start-up files (``*.pth``) of the environment execute."""
+_BY_LINE = frozenset(("entropy", "clock", "figures"))
+"""Suspects of which the hook knows which lines ask for them."""
+_EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
+"""How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
+_VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
+
+
+def with_experiments(
+    session: Session, evidence: Evidence, engine: RunEngine, events: Events
+) -> tuple[Evidence, list[str]]:
+    """Find out by experiments what makes runs differ.
+
+    Returns:
+        The evidence with what was proven and refuted, and notes about what was not tried.
+    """
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if longest > LONGEST:
+        return evidence, [f"a run takes {longest:.0f} s: no experiment was made to prove the cause"]
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    sizes = [len(group) for group in session.judge().groups]
+    found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
+    if laboratory.refused:
+        end = f"experiments ended after {laboratory.runs_made} runs"
+        notes = [*notes, f"{end}: whether something else makes runs differ was not decided"]
+    return found, notes
+
+
+def experiment(
+    laboratory: Laboratory, evidence: Evidence, luck: Luck, varied: Collection[Variation]
+) -> tuple[Evidence, list[str]]:
+    """Find out what makes runs differ.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is known.
+        luck: of the runs that differ.
+        varied: what was another one in each of those.
+
+    Returns:
+        As ``with_experiments``.
+    """
+    plain = Plain(laboratory, luck)
+    differs, same = _of_programs(plain.runs)
+    alike = laboratory.equal(plain.runs)
+    evidence = replace(evidence, programs=differs, same_output=() if alike else same)
+    if laboratory.equal(plain.runs):
+        found, note = _of_variations(laboratory, evidence, plain, varied)
+        if note is None:
+            return found, []
+        if laboratory.equal(plain.runs):
+            return found, [note]
+    found, runs = _of_suspects(laboratory, evidence, plain)
+    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, varied)), []
+
+
+class Plain:
+    """Runs of the program as it is, with nothing varied between them; the first two are made at once.
+
+    Args:
+        laboratory: makes them.
+        luck: of the runs that were made before, which are not compared with these.
+    """
+
+    def __init__(self, laboratory: Laboratory, luck: Luck) -> None:
+        self._laboratory, self.before = laboratory, luck
+        self.runs = laboratory.pair()
+
+    def more(self) -> bool:
+        """Make two more; False if a run fails or time is up."""
+        pair = self._laboratory.pair(again=_again(len(self.runs)))
+        self.runs += pair
+        return bool(pair)
+
+    @property
+    def luck(self) -> Luck:
+        """Return how often two runs are equal, as far as it is known."""
+        return self.before + luck_of(self._laboratory.sizes(self.runs))
+
+
+def _again(made: int) -> str:
+    return ", again" if made else ""
+
+
+def _of_variations(
+    laboratory: Laboratory, evidence: Evidence, plain: Plain, varied: Collection[Variation]
+) -> tuple[Evidence, str | None]:
+    """Vary one thing at a time; with nothing varied, runs were equal so far. Returns a note where nothing is proven.
+
+    What is varied moves objects in memory too, another order of the environment above all. So that is tried before, and
+    first of all where the sources suggest it.
+    """
+    from envbuild.verification.causes.source_causes import suspects
+
+    possible = _may_be_varied(laboratory, varied)
+    things: list[tuple[str, Callable[[str], list[Ran]]]] = [
+        (variation, partial(laboratory.pair, (), (variation,))) for variation in possible
+    ]
+    names = [name for name, _ in things]
+    at = 0 if "addresses" in suspects(evidence) else names.index("environment") if "environment" in names else None
+    if at is not None:
+        things.insert(at, ("layout", partial(laboratory.moved, ())))
+    for name, make in things:
+        if _makes_the_difference(laboratory, plain, make):
+            if name == "environment" and at == 0 and (fixed := _by_addresses(laboratory)):
+                found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
+                return _with_others(laboratory, found, fixed, others), None
+            found = replace(evidence, proven=(name,))
+            # What moves objects in memory is among the others: the order of the environment.
+            others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
+            return _with_others(laboratory, found, plain.runs, others), None
+        if not laboratory.equal(plain.runs):
+            break
+    return (
+        evidence,
+        "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
+    )
+
+
+def _by_addresses(laboratory: Laboratory) -> list[Ran]:
+    """Return equal runs with addresses fixed, if another order of the environment makes no difference then.
+
+    It moves in memory what a larger environment does not, such as the stacks of threads.
+    """
+    fixed = laboratory.pair(("addresses",))
+    return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
+
+
+def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
+    """Return what was another one in each run, without listings where the program made none."""
+    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    return [each for each in _VARIATIONS if each in varied and (each != "listings" or listed)]
+
+
+def _with_others(
+    laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], varied: Sequence[Variation]
+) -> Evidence:
+    """Find what else makes runs differ, of what was varied, where something is proven.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is proven.
+        runs: equal ones, with suspects that are proven fixed and nothing varied.
+        varied: what may be a cause besides.
+    """
+    fixed = tuple(each for each in evidence.proven if each in SUSPECTS)
+    if not runs or not varied or not evidence.proven:
+        return evidence
+    together = laboratory.pair(fixed, varied)
+    if not together or laboratory.equal(runs, together):
+        return evidence
+    proven = list(evidence.proven)
+    for name in varied:
+        if name == "environment" and _differ(laboratory, runs, partial(laboratory.moved, fixed)):
+            proven.append("layout")
+        elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
+            proven.append(name)
+    if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
+        proven.remove("listings")  # what is listed in another order is put elsewhere in memory
+    return replace(evidence, proven=tuple(proven))
+
+
+def _differ(laboratory: Laboratory, runs: Sequence[Ran], make: Callable[[str], list[Ran]]) -> bool:
+    """Whether runs with one thing varied, made twice, are equal to each other, and not to those without."""
+    pair = make("")
+    if not laboratory.equal(pair) or laboratory.equal(runs, pair):
+        return False
+    return laboratory.equal(pair, make(", again"))
+
+
+def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[str], list[Ran]]) -> bool:
+    """Whether runs with one thing varied are equal to each other, and never to those with nothing varied."""
+    runs = make("")
+    if not laboratory.equal(runs) or laboratory.equal(runs, plain.runs):
+        return False
+    laboratory.take_time()
+    wanted = plain.before.runs_that_prove() + 2  # of both together: a first run of either may be anything
+    turns = 0
+    while turns < 1 or len(runs) + len(plain.runs) < wanted:
+        if wanted > MOST or not plain.more() or not laboratory.equal(plain.runs):
+            return False
+        pair = make(", again")
+        runs += pair
+        if not pair or not laboratory.equal(runs) or laboratory.equal(runs, plain.runs):
+            return False
+        turns += 1
+    return True
+
+
+def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tuple[Evidence, list[Ran]]:
+    """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others.
+
+    Returns:
+        What is known then, and equal runs with what is proven fixed; none if nothing is.
+    """
+    from envbuild.verification.causes.source_causes import may_be_tried, suspects
+
+    wanted = suspects(evidence)
+    others = tuple(each for each in may_be_tried(evidence) if each not in wanted)
+    refuted: list[str] = []
+
+    def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
+        runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
+        if not runs:
+            refuted.extend(each for each in fixed if pair and len(fixed) == 1)
+            return None
+        left = tuple(each for each in refuted if each not in fixed)
+        found = replace(evidence, proven=tuple(fixed), refuted=left)
+        found = _with_culprits(laboratory, found, runs, plain.luck)
+        if "order" in found.proven:
+            begun = _asked(runs[0].record, ("order",))
+            places = dict.fromkeys(each.place for each in begun)
+            found = replace(found, places=tuple(places), begun=sum(each.count for each in begun))
+        if not found.proven:
+            refuted.extend(fixed)
+            return None
+        return found, runs
+
+    fix = _Fixed(laboratory)
+    for each in wanted:
+        if (found := tried((each,), fix(each))) is not None:
+            return found
+    few = plain.luck.equal > 0  # of few results halves may be equal by luck: each suspect is tried, and left out, alone
+    if len(wanted) > 1 and laboratory.equal(fix(*wanted)):
+        needed = _each_needed(laboratory, wanted) if few else _needed(fix, wanted)
+        if (found := tried(needed, laboratory.pair(needed) if few else fix(*needed))) is not None:
+            return found
+    everything = fix(*wanted, *others) if others else []
+    if laboratory.equal(everything):
+        for each in others if few else ():
+            if (found := tried((each,), fix(each))) is not None:
+                return found
+        needed = _each_needed(laboratory, (*wanted, *others)) if few else _needed(fix, (*wanted, *others))
+        pair = laboratory.pair(needed) if few else fix(*needed)
+        refuted.extend(each for each in fix.in_vain() if each not in (*needed, *refuted))
+        if (len(needed) > 1 or not few) and (found := tried(needed, pair)) is not None:
+            return found
+    elif everything:  # all at once changed nothing: no single one of them would
+        refuted.extend(others)
+    return replace(evidence, refuted=tuple(refuted)), []
+
+
+class _Fixed:
+    """Makes pairs of runs with suspects fixed, each once.
+
+    Args:
+        laboratory: makes them.
+    """
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self._laboratory = laboratory
+        self._known: dict[frozenset[str], list[Ran]] = {}
+
+    def __call__(self, *fixed: str) -> list[Ran]:
+        """Return two runs; none if one fails or time is up."""
+        key = frozenset(fixed)
+        if key not in self._known:
+            self._known[key] = self._laboratory.pair(fixed)
+        return self._known[key]
+
+    def in_vain(self) -> list[str]:
+        """Return the suspects that were fixed while runs still differed."""
+        tried = (fixed for fixed, runs in self._known.items() if runs and not self._laboratory.equal(runs))
+        return sorted(frozenset[str]().union(*tried))
+
+    def makes_equal(self, fixed: Sequence[str]) -> bool:
+        """Whether runs are equal with suspects fixed; with none they are not."""
+        return bool(fixed) and self._laboratory.equal(self(*fixed))
+
+
+def _each_needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Leave out of suspects that make runs equal together those without which the others do so too, one at a time."""
+    needed = tuple(fixed)
+    for each in fixed:
+        less = tuple(other for other in needed if other != each)
+        if less and laboratory.equal(laboratory.pair(less)):
+            needed = less
+    return needed
+
+
+def _needed(fix: _Fixed, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Return the same, for a program whose runs are never equal by luck.
+
+    Halves of them are left out at once: of seven, one is found by three or four pairs of runs. Those in front are
+    preferred where either of two would do. (U. Junker, QuickXplain, AAAI 2004.)
+    """
+    return _explain(fix, (), fixed, changed=False)
+
+
+def _explain(fix: _Fixed, kept: Sequence[str], of: Sequence[str], *, changed: bool) -> tuple[str, ...]:
+    """Return which of some suspects are needed in addition to those that are ``kept``.
+
+    Args:
+        fix: makes the pairs of runs.
+        kept: are fixed in each of them.
+        of: those to choose from.
+        changed: more are kept than when this was last tried.
+    """
+    if changed and fix.makes_equal(kept):
+        return ()
+    if len(of) == 1:
+        return tuple(of)
+    middle = len(of) // 2
+    front, behind = of[:middle], of[middle:]
+    of_behind = _explain(fix, (*kept, *front), behind, changed=bool(front))
+    of_front = _explain(fix, (*kept, *of_behind), front, changed=bool(of_behind))
+    return (*of_front, *of_behind)
+
+
+def _equal_beyond_luck(laboratory: Laboratory, plain: Plain, fixed: Sequence[str], pair: list[Ran]) -> list[Ran]:
+    """Return equal runs with suspects fixed, as many as luck does not explain; none if they are not equal.
+
+    Runs with nothing fixed are made in between: were those equal too, something else would be.
+
+    Args:
+        laboratory: makes them.
+        plain: the runs with nothing fixed.
+        fixed: the suspects.
+        pair: the first two.
+    """
+    runs = list(pair)
+    turns = 0
+    if laboratory.equal(runs):
+        laboratory.take_time()
+    while laboratory.equal(runs):
+        wanted = plain.luck.runs_that_prove()
+        if turns and len(runs) >= wanted:
+            return runs
+        if wanted > MOST or not plain.more():
+            return []
+        more = laboratory.pair(fixed, again=_again(len(runs)))
+        if not more:
+            return []
+        runs += more
+        turns += 1
+    return []
+
+
+def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], luck: Luck) -> Evidence:
+    """Find the line that makes runs differ, of those that ask for what was fixed; ``runs`` are the equal ones.
+
+    A figure that is the same in all runs makes none differ. If only lines that get such figures are left, it was not
+    the figure but what the fixed one did elsewhere, as a signal to a process of another number: nothing is proven then.
+    Where more than one thing had to be fixed, lines that draw a UUID or ask for the time are the last to be named: they
+    make names and measurements, which differ besides.
+    """
+    from envbuild.verification.causes.source_causes import in_likely_order, known_places
+
+    by_line = tuple(each for each in evidence.proven if each in _BY_LINE)
+    if not by_line:
+        return evidence
+    asked = _asked(runs[0].record, by_line)
+    # Workers of pools that are killed leave no record: what the sources show may be asked there.
+    known = known_places(replace(evidence, proven=by_line))
+    places = [*dict.fromkeys((*(each.place for each in asked), *known))]
+    cleared: list[str] = []
+    aside: list[Evidence | None] = [None] * len(_ASIDE)
+    unknown = False
+    unvarying = _unvarying(runs, by_line)
+    if "clock" in by_line and len(places) > 1:  # fix_clock.py: times of lines, where one of them gets what is real
+        runs = laboratory.with_real(evidence.proven, ()) or runs
+    groups = _growing([each for each in in_likely_order(evidence, places) if each not in unvarying][:_LINES])
+    while groups:
+        group = groups.pop(0)
+        place = group[0]
+        real: list[Ran] = []
+        while laboratory.equal(real) or not real:
+            # Two runs that are equal to each other but not to the others: the line matters, but does not vary.
+            if len(real) >= max(luck.runs_that_clear(), 1 if laboratory.equal(runs, real) else 2):
+                break
+            one = laboratory.with_real(evidence.proven, group, _again(len(real)))
+            if not one:
+                break
+            real += one
+        if len(group) > 1 and laboratory.equal(runs, real) and one:
+            cleared += group
+        elif len(group) > 1:
+            middle = len(group) // 2
+            groups[:0] = [group[:middle], group[middle:]]
+        elif not one:  # with one real clock and others fixed, a loop may have no end
+            unknown = True
+        elif not laboratory.equal(real):
+            culprits = _culprits(asked, place) or (Culprit(suspect=by_line[0], place=place),)
+            found = replace(evidence, culprits=culprits, cleared=tuple(cleared))
+            kinds = {_kind_aside(each) for each in culprits}
+            if len(evidence.proven) == 1 or None in kinds:
+                return found
+            first = min(kind for kind in kinds if kind is not None)
+            aside[first] = aside[first] or found
+            cleared.append(place)
+        elif laboratory.equal(runs, real):
+            cleared.append(place)
+    least = next((each for each in aside if each is not None), None)
+    if least is not None and _BY_LINE.issuperset(evidence.proven) and not unknown:
+        return least
+    if unvarying and {*places} == {*unvarying, *cleared}:
+        return replace(evidence, proven=(), cleared=tuple(cleared))
+    return replace(evidence, cleared=tuple(cleared))
+
+
+def _growing(places: Sequence[str]) -> list[Sequence[str]]:
+    """Divide lines: the first ones alone, then two, four and so on."""
+    groups: list[Sequence[str]] = []
+    at, size = 0, 1
+    while at < len(places):
+        groups.append(places[at : at + size])
+        at += size
+        size *= 1 + (at > 1)
+    return groups
+
+
+def _kind_aside(culprit: Culprit) -> int | None:
+    """Return the place of a call among those that are named last; None if it is no such."""
+    if not culprit.call and culprit.suspect == "clock":  # a line of a worker that left no record
+        return 0
+    return next((at for at, kind in enumerate(_ASIDE) if culprit.call.startswith(kind)), None)
+
+
+def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:
+    """Return the lines that asked for figures alone, and would have got the same ones in all runs."""
+    if {*suspects} != {"figures"}:
+        return frozenset()
+    tables: list[dict[str, list[str]]] = []
+    for run in runs:
+        tables.append({})
+        for each in _asked(run.record, suspects):
+            tables[-1].setdefault(each.place, []).append(each.values)
+    return frozenset(
+        place for place, values in tables[0].items() if all(values) and all(t.get(place) == values for t in tables)
+    )
+
+
+def _of_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
+    """Return the lines that start programs whose output is another one in two runs though they were given the same.
+
+    And those whose output is known, and is the same in both; an empty output says nothing of what a program does.
+    """
+    tables = [
+        {
+            (each.place, each.call, number): each
+            for number, process in enumerate(run.record.processes)
+            for each in process.asked or ()
+            if each.suspect == "programs"
+        }
+        for run in runs[:2]
+    ]
+    if len(tables) < 2:
+        return (), ()
+    one, other = tables
+    both = [(each, other[key]) for key, each in one.items() if key in other]
+    found = [mine for mine, theirs in both if mine.given == theirs.given and mine.values != theirs.values]
+    places = {each.place for each in found}
+    same = {mine.place for mine, theirs in both if mine.values == theirs.values not in _EMPTY} - places
+    return (
+        tuple(
+            Culprit(
+                suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
+            )
+            for each in found
+        ),
+        tuple(sorted(same)),
+    )
+
+
+def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
+    """Return what lines asked for; not what start-up files did, which is no line of the program.
+
+    The hook itself is one (``image/runtime/files.py``): with a fixed clock it imports asyncio, which imports logging,
+    and that asks for the time.
+    """
+    asked = (each for process in record.processes for each in process.asked or () if each.suspect in proven)
+    return [each for each in asked if (each.module, each.file) != _STARTUP]
+
+
+def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:
+    """Return what a line asked for; what ``logging`` did only where there is nothing else.
+
+    The time of a log reaches the log, where it is masked: a line that calls a package which logs and writes archives is
+    the cause by what it writes.
+    """
+    here = [each for each in asked if each.place == place]
+    chosen = [each for each in here if not each.call.startswith(_OF_LOGS)] or here
+    return tuple(
+        Culprit(suspect=each.suspect, call=each.call, module=each.module, place=place, file=each.file, line=each.line)
+        for each in chosen
+    )

@@ -1,0 +1,300 @@
+"""What runs left out as measurements by its name or unit: numbers in printed lines, files and metrics, by place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from envbuild.operations.verification.session import ignored_lines
+from envbuild.record.compare_printed import several_processes
+from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
+from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
+from envbuild.verification.dataflow.measuring import Measuring
+from envbuild.verification.dataflow.unmeasured import label_before
+from envbuild.verification.files import masks_of
+from envbuild.verification.judge import in_one_order
+from envbuild.verification.masking.doubtful import (
+    MEASURED,
+    all_numbers,
+    exact_numbers,
+    is_alone,
+    is_dated,
+    is_exact,
+    is_named,
+    last_key,
+    leaves_doubt,
+    memory_leaves_doubt,
+    memory_may_be_simulated,
+)
+from envbuild.verification.masking.lines import TextDifference
+from envbuild.verification.masking.masks import PROFILE
+from envbuild.verification.masking.printed import rows
+
+if TYPE_CHECKING:
+    from envbuild.operations.verification.laboratory import Laboratory
+    from envbuild.operations.verification.session import Session
+    from envbuild.record.model import Record
+    from envbuild.record.printed import Stream
+    from envbuild.runs.repeat import Repeated
+    from envbuild.verification.content import Content
+    from envbuild.verification.masking.doubtful import Number
+    from envbuild.verification.masking.printed import Row
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
+
+_FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,}")
+"""A time of day with what may be a part of a second."""
+METRICS = "metrics"
+"""Represents metrics among the names of streams and files."""
+ALL = Measuring()
+"""What a program can measure of which nothing is known."""
+
+Place = tuple[str, str]
+"""A stream or file, and the line and number or the name in it."""
+
+
+@dataclass(kw_only=True)
+class LeftOut:
+    """What runs left out, by place, a value for each run that was looked at.
+
+    Where nothing in the program can measure a time, or memory, no name shows that a number is one.
+    """
+
+    session: Session
+    measuring: Measuring = ALL
+    streams: list[dict[str, list[Row]]] = field(default_factory=list)
+    runs: list[Ran] = field(default_factory=list)
+
+    def take(self, ran: Ran, texts: Mapping[str, bytes]) -> None:
+        """Note what a run left."""
+        self.runs.append(ran)
+        self.streams.append({name: self._rows(ran.record, name, data) for name, data in texts.items()})
+
+    def look(self, laboratory: Laboratory, purpose: str, fixed: Sequence[str], number: int) -> bool:
+        """Run twice more and note what is left out; False if a run fails or time is up."""
+
+        def note(found: Repeated, ran: Ran) -> None:
+            self.take(ran, printed_by(found))
+
+        return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, note))
+
+    def _rows(self, record: Record, stream: str, data: bytes) -> list[Row]:
+        return [*rows(data, masks_of(record, ignored_lines(self.session.ignore, stream)))]
+
+    def values(self, at: int, *, short: bool = False) -> dict[Place, str]:
+        """Return the exact numbers in what a run left out; ``short``: those of few digits too."""
+        found = {
+            (stream, place): number.text
+            for stream, lines in self.streams[at].items()
+            for row in lines
+            for place, number in self._numbers(at, row)
+            if short or is_exact(number.text)
+        }
+        for path, content in self.runs[at].contents.items():
+            known = {**content.left_out, **content.numbers}
+            found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
+        found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
+        return found
+
+    def named(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
+        for path, content in self.runs[at].contents.items():
+            known = {**content.left_out, **content.numbers}
+            names = {*content.short, *self._computed(_plain_times(content)), *self._computed_lines(content)}
+            yield from (((path, name), known[name]) for name in names if name in known)
+        yield from self._metrics(at)
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                yield from (
+                    ((stream, place), number.text)
+                    for place, number in self._numbers(at, row)
+                    if row.masked.guessed
+                    or is_named(number)
+                    or self._is_computed(label_before(number.before), plain=number.is_plain)
+                )
+
+    def doubted(self, at: int) -> Iterator[Place]:
+        """Yield the places of a run whose words leave a doubt."""
+        masks = masks_of(self.runs[at].record)
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                # What the line by itself leaves is masked by the head of its column, or of its table.
+                shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
+                for place, number in self._numbers(at, row):
+                    named = not shown or number.text in shown
+                    computed = self._is_computed(label_before(number.before), plain=number.is_plain)
+                    alone = row.masked.guessed or is_alone(row.text)
+                    if computed or alone or leaves_doubt(number, named=named, cheap=True):
+                        yield stream, place
+        for path, content in self.runs[at].contents.items():
+            yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
+            yield from ((path, name) for name in content.short)
+            times = (*_plain_times(content), *_columns(content))
+            yield from ((path, name) for name in (*self._computed(times), *self._computed_lines(content)))
+        yield from (place for place, _ in self._metrics(at))
+
+    def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the metrics with one value that are left out by names that results have too."""
+        for name, points in self.runs[at].record.metrics.items():
+            computed = self._is_computed(label_before(name)) and kind_of(name) in ("time", "rate")
+            doubtful = name_leaves_doubt(name) or computed
+            if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
+                yield (METRICS, name), str(points[0][1])
+
+    def memory(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield what was left out as memory and may be that of something else: lines and names in files."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                if "memory" in row.masked.kinds and (self._is_amount(at, row) or memory_leaves_doubt(row.text)):
+                    yield (stream, f"line {row.number}"), row.text
+        for path, content in self.runs[at].contents.items():
+            computed = (
+                name
+                for name in _of_memory(content)
+                if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
+            )
+            texts = (
+                name
+                for name, labels in content.amounts.items()
+                if not (self.measuring.memory and self.measuring.unmeasured.isdisjoint(labels))
+            )
+            names = {*content.memory, *computed, *texts}
+            yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
+
+    def moments(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the moments that were left out and have something drawn in them: numbers in lines, and names in files.
+
+        Of durations and rates experiments are made, where their names leave a doubt.
+        """
+        if not self.measuring.shifted and not self.measuring.glued:
+            return
+        masks = masks_of(self.runs[at].record)
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
+                    if label_before(before) in self.measuring.shifted and is_dated(text, masks):
+                        yield (stream, f"line {row.number}, value {number}"), text
+                if self.measuring.glued and "times" in row.masked.kinds:
+                    for number, found in enumerate(_FRACTION.finditer(row.text)):
+                        yield (stream, f"line {row.number}, fraction {number}"), found[0]
+        for path, content in self.runs[at].contents.items():
+            for name, digest in content.left_out.items():
+                dated = content.dated.get(name, frozenset())
+                if (dated and self.measuring.glued) or not dated.isdisjoint(self.measuring.shifted):
+                    yield (path, name), digest
+                elif label_before(last_key(name)) in self.measuring.shifted:
+                    plain = content.numbers.get(name)  # a date in words has its digest alone
+                    if plain is None or is_dated(plain, masks):
+                        yield (path, name), plain or digest
+
+    def used(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield what was left out as memory, and is that of something else if runs are far apart in it."""
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                if "memory" in row.masked.kinds and memory_may_be_simulated(row.text):
+                    yield (stream, f"line {row.number}"), row.text
+        for path, content in self.runs[at].contents.items():
+            yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
+
+    def _is_computed(self, label: str, *, plain: bool = True) -> bool:
+        """Whether no clock can have given a value behind a word; ``plain``: it is one number."""
+        return (plain and not self.measuring.time) or label in self.measuring.unmeasured
+
+    def _computed(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names, of places in files, of values that no clock can have given."""
+        yield from (name for name in names if self._is_computed(label_before(last_key(name))))
+
+    def _computed_lines(self, content: Content) -> Iterator[str]:
+        """Yield the names of lines of text with a number that no clock can have given."""
+        yield from (name for name, labels in content.labels.items() if any(map(self._is_computed, labels)))
+
+    def _is_amount(self, at: int, row: Row) -> bool:
+        """Whether nothing that measures memory can have given a number of a line."""
+        if not self.measuring.memory:
+            return True
+        numbers = exact_numbers(row.text, masks_of(self.runs[at].record)) if self.measuring.unmeasured else ()
+        return any(label_before(number.before) in self.measuring.unmeasured for number in numbers)
+
+    def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
+        """Return the line that a place is in, as two runs have it."""
+        number = int(place.removeprefix("line ").partition(",")[0])
+        before, after = (
+            next(row.text for row in self.streams[at][stream] if row.number == number) for at in (one, other)
+        )
+        return TextDifference(path=stream, line=number, before=before, after=after)
+
+    def _numbers(self, at: int, row: Row) -> Iterator[tuple[str, Number]]:
+        """Yield where a number is in a line, and it; lines with more or fewer are other places."""
+        if not row.masked.kinds or not row.masked.kinds <= MEASURED:  # memory repeats where addresses do
+            return
+        for number in exact_numbers(row.text, masks_of(self.runs[at].record)):
+            yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
+
+
+def _plain_times(content: Content) -> Iterator[str]:
+    """Yield the names of single numbers that were left out as times or rates."""
+    yield from (name for name in content.numbers if kind_of(last_key(name)) in ("time", "rate"))
+
+
+def _columns(content: Content) -> Iterator[str]:
+    """Yield the names of several exact numbers that were left out together, as those of a column are."""
+    yield from (
+        name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
+    )
+
+
+def _of_memory(content: Content) -> Iterator[str]:
+    yield from (name for name in content.left_out if kind_of(last_key(name)) == "memory")
+
+
+def left_out_of(session: Session, verdict: Verdict, measuring: Measuring) -> LeftOut:
+    """Return what the runs that were compared left out, as far as what they printed was kept."""
+    left, project = LeftOut(session=session, measuring=measuring), session.plan.request.project
+    for run in session.runs:
+        texts: dict[str, bytes] = {}
+        for stream in STREAMS:
+            channel = verdict.channel(stream)
+            if channel is not None and channel.masked and not only_moved(session.runs, stream):
+                text = kept(project, run.record.id, stream) or b""
+                texts[stream] = text[: text.rfind(b"\n") + 1] if len(text) >= KEPT_TEXT else text
+        left.take(run, texts)
+    for stream in STREAMS:
+        if several_processes(*(run.record for run in session.runs)) and not in_one_order(session.runs, stream):
+            drop_moved(left, stream)
+    return left
+
+
+def drop_moved(left: LeftOut, stream: Stream) -> None:
+    """Leave a stream out if a line of one run is elsewhere in another: only settled ones differ at their places."""
+    first, *others = ([row.masked.text for row in each.get(stream, [])] for each in left.streams)
+    if any(_have_moved(first, other) for other in others):
+        for each in left.streams:
+            each.pop(stream, None)
+
+
+def _have_moved(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether a line is in two texts at different places, or one has more lines."""
+    if len(one) != len(other):
+        return True
+    mine, theirs = {*one}, {*other}
+    return any(a != b and (a in theirs or b in mine) for a, b in zip(one, other, strict=True))
+
+
+def only_moved(runs: Sequence[Ran], stream: Stream) -> bool:
+    """Whether runs have lines of a stream in another order, so that a line's number says nothing.
+
+    Where experiments with clocks have shown that what else differs is measured, lines differ and have their places:
+    what was left out in the others is still in doubt. Those of several processes may have moved; see ``drop_moved``.
+    """
+    printed = [run.stdout if stream == "stdout" else run.stderr for run in runs]
+    if in_one_order(runs, stream):
+        return False
+    return len({each.unordered for each in printed}) == 1
+
+
+def printed_by(found: Repeated) -> dict[str, bytes]:
+    """Return what a run of an experiment printed, by stream."""
+    paths = {"stdout": found.output.stdout, "stderr": found.output.stderr}
+    return {name: path.read_bytes() if path.is_file() else b"" for name, path in paths.items()}

@@ -1,0 +1,551 @@
+"""Calls in Python sources by the full name of what is called, read without running anything."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from envbuild.verification.causes.foreign import STARTING
+from envbuild.verification.dataflow.targets import last_name
+from envbuild.verification.dataflow.uses import Use, Uses
+
+SET = "set.__iter__"
+TIMEOUT = "timeout="
+CALLBACK = "callback="
+FINALIZER = "__del__"
+WITHOUT_WAITING = "blocking=False"
+NOT_BLOCKING = "set_blocking False"
+UNORDERED = "generator_unordered"
+PARTLY = "where="
+OUT_OF_ORDER = "in_order=False"
+ANY_RANK = "src=None"
+FOREST = "forest n_jobs="
+_FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
+"""Models of scikit-learn whose predictions threads add up in any order (``_forest._accumulate_prediction``)."""
+_RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
+"""What takes a tensor from whichever rank sends first, unless the call names one."""
+ISOLATED = "$ python -I"
+_COMMANDS = frozenset(
+    ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
+)
+"""Programs whose output is another one each time, by their first words."""
+_SHELL_RANDOM = "$RANDOM"
+_PATHS = re.compile(
+    r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
+    r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
+)
+"""Files that have another content in each run."""
+_LIMITS = {
+    "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
+}  # fmt: skip
+"""Which argument is a limit of time, in seconds."""
+_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "get": 1, "acquire": 1}
+"""Which argument of a method, not by name, is a limit of time if it is a number."""
+_LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
+"""Names of arguments that are limits of time."""
+_CONTEXTS = frozenset(("multiprocessing.get_context", "multiprocessing.Manager"))
+"""What they return has functions and classes of ``multiprocessing``."""
+_ATTRIBUTE = re.compile(r"st_|authkey\Z")
+"""Of files' status, and of processes."""
+SQL_TIME = "SQL now"
+_SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
+_SQL_TIME = re.compile(
+    r"'now'|\bcurrent_(?:timestamp|date|time)\b|\blocaltime(?:stamp)?\b|\b(?:now|getdate|unixepoch|clock_timestamp)\(\)"
+    r"|\bsysdate\b",
+    re.IGNORECASE,
+)
+"""What gives the time in SQL: of SQLite, and of other databases."""
+_FORKS = re.compile(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
+"""Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
+_IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
+"""What takes the elements of its arguments in their order and keeps it."""
+_AS_THEY_ARE = frozenset(("list", "tuple", "iter"))
+"""Of these, what does nothing else: ``zip`` puts together what has the same place."""
+_SPELT = frozenset(("str", "repr"))
+"""Keys that are other ones for other values, as a rule."""
+_BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
+"""Built-in functions whose results hold addresses of objects."""
+_FOR_READERS = frozenset(("__repr__", "__str__"))
+"""Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
+_HARMLESS = frozenset(("sorted", "len"))
+"""Around a listing they make its order harmless."""
+_EMPTY = frozenset(("numpy.empty", "numpy.empty_like", "numpy.ndarray"))
+_REDUCING = frozenset(
+    [
+        "sum",
+        "prod",
+        "mean",
+        "std",
+        "var",
+        "min",
+        "max",
+        "amin",
+        "amax",
+        "any",
+        "all",
+        "reduce",
+        "nansum",
+        "nanprod",
+        "nanmean",
+        "nanstd",
+        "nanvar",
+        "nanmin",
+        "nanmax",
+    ]
+)
+"""Functions of NumPy that leave elements out where others write some elements only."""
+_IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
+"""Options by which Python does not read its environment."""
+_STEPS = 2
+"""A parameter has a function by default, and an attribute gets it of the parameter."""
+_PICK = frozenset(("sorted", "min", "max"))
+_ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call.
+
+    Attributes:
+        name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
+            name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
+            ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
+            come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
+            sends; ``SQL_TIME`` where a text in SQL asks for the time.
+        line: 1-based.
+        bare: it has no arguments, or ``None`` alone.
+        ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
+        use: what becomes of its value.
+        made: the line that made the set which is gone through; 0 if that is the same one.
+        seconds: the limit of time that it is given, if that is a constant.
+        given: its arguments by name that are constants, such as ``workers=1``; of a limit of time its name.
+    """
+
+    name: str
+    line: int
+    bare: bool = False
+    ordered: bool = False
+    use: Use = ""
+    made: int = 0
+    seconds: float | None = None
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+def calls(source: str) -> tuple[Call, ...]:
+    """Return all calls of a source in the order of their lines; none if it is no Python of this version.
+
+    Also attributes (``.st_ino``, ``.authkey``), files of the kernel that a text names (``/dev/urandom``),
+    programs that a shell or a list starts (``$ date``), and the calls of programs given as a text to ``python -c``.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names = {**dict.fromkeys(_BY_ADDRESS - _bound(tree), ""), **_imported(tree)}
+    try:
+        uses = Uses(tree)
+        found = [*_calls(tree, names, uses, ordered=False), *_sets_in_order(tree), *_beside(tree, uses)]
+        return tuple(sorted(found, key=lambda call: call.line))
+    except RecursionError:
+        return ()
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Return what each imported name represents."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                found[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    names = {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
+    names |= _contexts(tree, names)
+    for _ in range(_STEPS):
+        names |= _aliases(tree, names)
+    return names
+
+
+def _aliases(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+    """Return names and attributes (``.clock``) that are given a function and nothing else: ``clock=time.monotonic``."""
+    given: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        for target, value in _pairs(node):
+            function = _name(value, names) if isinstance(value, ast.Name | ast.Attribute) else ""
+            known = "." in function[1:] and not function.startswith(".")
+            given.setdefault(_target(target), []).append(function if known else "")
+    return {
+        name: found[0] for name, found in given.items() if name and name not in names and {*found} == {found[0]} != {""}
+    }
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a statement, or a function by its defaults, gives values to; ``None`` where it gives them none."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from zip(target.elts, node.value.elts, strict=False)
+            else:
+                yield target, node.value
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For | ast.NamedExpr | ast.comprehension):
+        value = node.value if isinstance(node, ast.AnnAssign | ast.NamedExpr) else None
+        yield node.target, value or ast.Constant(None)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        own = [*node.args.posonlyargs, *node.args.args]
+        defaults: list[ast.expr | None] = [*[None] * (len(own) - len(node.args.defaults)), *node.args.defaults]
+        for each, default in (
+            *zip(own, defaults, strict=True),
+            *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+        ):
+            yield ast.Name(each.arg), default or ast.Constant(None)
+
+
+def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+    """Return the names bound to contexts of ``multiprocessing``, as ``get_context()`` and ``Manager()`` give them."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs += [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.withitem):
+            pairs.append((node.optional_vars, node.context_expr))
+    return {
+        target.id: "multiprocessing"
+        for target, value in pairs
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and _name(value.func, names) in _CONTEXTS
+    }
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """Return the names that the file gives a meaning of its own."""
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
+    if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS:
+        names = names | {"repr": "builtins.repr", "str": "builtins.str"}
+    if isinstance(node, ast.Call):
+        name = _name(node.func, names)
+        if name and not _is_harmless(node, name):
+            in_order = ordered or _maintains_order(node)
+            yield Call(
+                name=name,
+                line=node.lineno,
+                bare=_bare(node),
+                ordered=in_order,
+                use=uses.of(node),
+                seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+                given=frozenset(
+                    f"{word.arg}={word.value.value!r}" for word in node.keywords if isinstance(word.value, ast.Constant)
+                ),
+            )
+        for argument, limit in _limits(node):
+            if not uses.is_tried_again(node):
+                named = frozenset([argument] if argument else ())
+                yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]), given=named)
+        yield from (Call(name=each, line=node.lineno) for each in _by_arguments(node, name))
+        if _writes_partly(node, name):
+            yield Call(name=PARTLY, line=node.lineno)
+        ordered = ordered or name in _HARMLESS
+        yield from _given(node, names)
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, names, uses, ordered=ordered)
+
+
+def _given(node: ast.Call, names: dict[str, str]) -> Iterator[Call]:
+    """Yield the functions that a call is given, to be called by it: ``sorted(…, key=id)``, ``map(hash, …)``."""
+    for value in (*node.args, *(word.value for word in node.keywords)):
+        if isinstance(value, ast.Attribute) or (isinstance(value, ast.Name) and value.id in names):
+            name = _name(value, names)
+            if name and not name.startswith("."):
+                yield Call(name=name, line=value.lineno)
+
+
+def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
+    """Yield what gives other values in each run and is no call of Python."""
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
+            yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            for path in _PATHS.findall(node.value):
+                yield Call(name=re.sub(r"/proc/\d+/", "/proc/self/", path), line=node.lineno, use=uses.of(node))
+            time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
+            if time is not None:
+                yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
+        elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
+            yield Call(name=FINALIZER, line=node.lineno)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            if name in STARTING:
+                yield from (Call(name=f"$ {each}", line=node.lineno) for each in _started(node.args[0]))
+                if _is_isolated(node):
+                    yield Call(name=ISOLATED, line=node.lineno)
+            yield from _given_as_text(node, name)
+
+
+def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
+    """Yield what an argument makes of a call: results as they come, a lock only if it is free."""
+    given = {word.arg: word.value for word in node.keywords}
+    if any(getattr(value, "value", None) == UNORDERED for value in given.values()):
+        yield UNORDERED
+    if _is_false(given.get("in_order", node)):
+        yield OUT_OF_ORDER
+    if last_name(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
+        yield FOREST
+    if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
+        yield ANY_RANK
+    if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
+        yield CALLBACK
+    if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
+        yield WITHOUT_WAITING
+    if (name == "os.set_blocking" and _is_false((*node.args, node, node)[1])) or (
+        last_name(node.func) == "setblocking" and _is_false((*node.args, node)[0])
+    ):
+        yield NOT_BLOCKING
+
+
+def _is_many(jobs: ast.expr | None) -> bool:
+    """Whether an argument asks for several threads, or may do so."""
+    return jobs is not None and not (isinstance(jobs, ast.Constant) and jobs.value in (None, 1))
+
+
+def _limits(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Yield name and value of what a call is given as a limit of time; no name for a number that methods wait."""
+    for word in node.keywords:
+        if _LIMITED.match(word.arg or "") and not _is_none(word.value):
+            yield word.arg or "", word.value
+        elif word.arg == "options" and isinstance(word.value, ast.Dict):  # of SciPy's solvers
+            pairs = zip(word.value.keys, word.value.values, strict=True)
+            names = [(str(getattr(key, "value", "")), value) for key, value in pairs]
+            yield from ((name, value) for name, value in names if _LIMITED.match(name))
+    at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+    if at is None or len(node.args) != at + 1 or _seconds(node.args[at:]) is None:
+        return
+    if not at or isinstance(getattr(node.args[0], "value", None), bool):  # no key of a dictionary
+        yield "", node.args[at]
+
+
+def _is_isolated(node: ast.Call) -> bool:
+    """Whether a Python is started that does not get, or does not read, PYTHONHASHSEED."""
+    first, *rest = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else [node.args[0]]
+    texts = [each.value for each in (first, *rest) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if last_name(first) != "executable" and not (texts and re.search(r"(?:\A|/)python[\d.]*(?:\s|\Z)", texts[0])):
+        return False
+    words = " ".join(texts).split()[isinstance(first, ast.Constant) :]
+    flags = itertools.takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), words)
+    given = next((word.value for word in node.keywords if word.arg == "env"), None)
+    bare = isinstance(given, ast.Dict) and None not in given.keys  # with ** it has what this process has
+    named = isinstance(given, ast.Dict) and any(getattr(key, "value", "") == "PYTHONHASHSEED" for key in given.keys)
+    return any(_IGNORING.fullmatch(word) for word in flags) or (bare and not named)
+
+
+def _started(argument: ast.expr) -> Iterator[str]:
+    """Yield the known programs in a command line, which is a text for a shell or a list of words."""
+    words = [
+        node.value for node in ast.walk(argument) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    lists = isinstance(argument, ast.List | ast.Tuple)
+    shell = not lists or words[:1] in (["sh"], ["bash"], ["/bin/sh"], ["/bin/bash"])
+    lines = words if shell else [" ".join(words)]
+    for line in lines:
+        parts = re.split(r"[|;&`()]|\$\(", line) if shell else [line]
+        for part in parts:
+            command = part.strip().rpartition("/")[2] if not part.strip().count(" ") else part.strip()
+            if "--random-source" not in command:
+                yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
+        if shell and _SHELL_RANDOM in line:
+            yield _SHELL_RANDOM
+
+
+def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
+    """Yield the calls of a program that stands in the source as a text: ``python -c``, ``exec``."""
+    texts = [node.args[0]] if name in ("exec", "eval") else []
+    for each in ast.walk(node) if name in STARTING else ():
+        if isinstance(each, ast.List | ast.Tuple):
+            pairs = zip(each.elts, each.elts[1:], strict=False)
+            texts += [b for a, b in pairs if isinstance(a, ast.Constant) and a.value == "-c"]
+    for text in texts:
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            yield from (replace(call, line=text.lineno + call.line - 1) for call in calls(text.value))
+
+
+def _is_harmless(call: ast.Call, name: str) -> bool:
+    """Whether the arguments of a call show that it repeats."""
+    if name == "pyarrow.compute.random":  # seeded by a number, from the system by default
+        return any(word.arg == "initializer" and getattr(word.value, "value", 0) != "system" for word in call.keywords)
+    if name == "numpy.ndarray" and (len(call.args) > 2 or any(word.arg == "buffer" for word in call.keywords)):
+        return True  # it shows memory that somebody else has
+    return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
+
+
+def _of_objects(call: ast.Call) -> bool:
+    """Whether an array is one of objects, which NumPy fills with ``None``."""
+    given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "dtype")]
+    return any(
+        last_name(each) in ("object", "object_") or getattr(each, "value", "") in ("O", "object") for each in given
+    )
+
+
+def _writes_partly(call: ast.Call, name: str) -> bool:
+    """Whether a function of NumPy writes some elements of a new array only: ``where=`` and no ``out=``."""
+    given = {word.arg for word in call.keywords if not (word.arg == "out" and _is_none(word.value))}
+    reduces = name.rpartition(".")[2] in _REDUCING
+    return name.startswith("numpy.") and "where" in given and "out" not in given and not reduces
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value == 0  # False is
+
+
+def _maintains_order(call: ast.Call) -> bool:
+    return any(
+        word.arg == "maintain_order" and isinstance(word.value, ast.Constant) and word.value.value is True
+        for word in call.keywords
+    )
+
+
+def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
+    """Yield where a program goes through a set, as far as one file shows that it is one."""
+    named = _named_sets(tree)
+    unordered = {id(generator) for node in ast.walk(tree) for generator in _without_order(node)}
+    readers = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS)
+    unordered |= {id(node) for method in readers for node in ast.walk(method)}
+    for node in ast.walk(tree):
+        sources: list[ast.expr] = []
+        if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
+            sources = [node.iter]
+        elif isinstance(node, ast.Call) and _keeps_order(node) and id(node) not in unordered:
+            sources = node.args
+        for source in sources:
+            if _is_set(source, named):
+                yield Call(name=SET, line=source.lineno, made=named.get(_target(source), 0))
+
+
+def _named_sets(tree: ast.Module) -> dict[str, int]:
+    """Return the names and attributes (``.children``) that hold sets, with the line that made each.
+
+    An attribute that another line gives something else than a set, or nothing, may be that of another class: it is left
+    out.
+    """
+    found: dict[str, int] = {}
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        annotated = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            name = _target(target)
+            if isinstance(node, ast.AnnAssign) and _of_plain_values(node.annotation):
+                others |= {name, f".{name}"}
+            elif annotated or (node.value is not None and _is_set(node.value, ())):
+                found.setdefault(name, node.lineno)
+            elif name.startswith(".") and node.value is not None and not _is_none(node.value):
+                others.add(name)
+    for node in ast.walk(tree):  # fields of a class are attributes of its objects
+        for field_ in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(field_, ast.Assign | ast.AnnAssign):
+                names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
+                found.update({f".{name}": found[name] for name in names if name in found})
+    return {name: line for name, line in found.items() if name and name not in others}
+
+
+def _of_plain_values(annotation: ast.expr) -> bool:
+    """Whether an annotation is that of a set of texts or numbers, whose hashes are the same in each run."""
+    plain = isinstance(annotation, ast.Subscript) and last_name(annotation.slice) in (
+        "str",
+        "bytes",
+        "int",
+        "float",
+        "bool",
+    )
+    return plain and _says_set(annotation)
+
+
+def _says_set(annotation: ast.expr) -> bool:
+    """Whether an annotation is that of a set: ``set[Node]``, ``typing.Set``."""
+    node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return last_name(node) in ("set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet", "WeakSet")
+
+
+def _target(node: ast.expr) -> str:
+    """Return a name, an attribute with a point before it, or nothing."""
+    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def _is_by_name(call: ast.Call, names: Collection[str]) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in names
+
+
+def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
+    """Yield what goes through something whose order is lost again.
+
+    That are loops of a set comprehension, and what such as ``sorted`` is given: loops, and ``sorted(list(set(text)))``.
+    With a key of its own it is not lost: what has the same key stays in the order in which it came.
+    """
+    if isinstance(node, ast.SetComp):
+        yield from node.generators
+    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS) and not _has_ties(node):
+        for given in node.args:
+            if isinstance(given, ast.GeneratorExp | ast.ListComp):
+                yield from given.generators
+            elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
+                yield given
+
+
+def _keeps_order(call: ast.Call) -> bool:
+    """Whether what a call gives depends on the order in which its arguments have their elements."""
+    return _is_by_name(call, _IN_ORDER) or (_is_by_name(call, _PICK) and _has_ties(call))
+
+
+def _has_ties(call: ast.Call) -> bool:
+    """Whether a call has a key that may be the same for other values."""
+    key = next((word.value for word in call.keywords if word.arg == "key"), None)
+    return not (key is None or _is_none(key) or (isinstance(key, ast.Name) and key.id in _SPELT))
+
+
+def _is_set(node: ast.expr, named: Collection[str]) -> bool:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _target(node) in named
+    return isinstance(node, ast.Call) and last_name(node.func) in ("set", "frozenset", "WeakSet")
+
+
+def _name(node: ast.expr, names: dict[str, str]) -> str:
+    """Return the full name of what is called; empty for what has none."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Call) and parts and _name(node.func, names) in _CONTEXTS:
+        return ".".join(["multiprocessing", *reversed(parts)])
+    if isinstance(node, ast.Name) and (node.id in names or not parts):
+        return ".".join([names.get(node.id) or node.id, *reversed(parts)])
+    return (names.get(f".{parts[0]}") or f".{parts[0]}") if parts else ""
+
+
+def _has_port(node: ast.Call) -> bool:
+    """Whether an address is given with a port that is not 0, so that the system chooses none."""
+    address = node.args[0] if node.args else None
+    port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
+    return isinstance(port, ast.Constant) and port.value != 0
+
+
+def _bare(node: ast.Call) -> bool:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return all(map(_is_none, given))
+
+
+def _seconds(given: Sequence[ast.expr]) -> float | None:
+    """Return the first argument if it is a constant number."""
+    value = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None

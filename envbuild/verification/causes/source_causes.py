@@ -1,0 +1,346 @@
+"""Causes that stand in the sources: calls whose outcome no seed decides, operations without a deterministic kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from envbuild.core import package_data
+from envbuild.difference.finding import Finding
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.causes.branches import unreached
+from envbuild.verification.causes.calls import TIMEOUT, Call, calls
+from envbuild.verification.causes.evidence import (
+    ON_DEMAND,
+    SHARED_GENERATOR,
+    SHOWN,
+    SUSPECTS,
+    UNWRITTEN,
+    Culprit,
+    Evidence,
+    Operation,
+)
+from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.causes.routes import of_package, of_project
+from envbuild.verification.dataflow.in_threads import run_by_threads
+from envbuild.verification.dataflow.uses import Use
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_RELIABLE = frozenset(("entropy", "clock"))
+"""Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
+_TIMES_OF_FILES = frozenset(("times", "order of times"))
+_OPERATIONS = {"order": 60, "numbers": 45}
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
+_SHORT, _TIGHT = 0.02, 56
+"""Seconds of a limit that any load of the machine exceeds, and the weight of such a one: above that of queues."""
+_ALONE = 62
+"""Weight of a limit of time where the order is proven, and one thing alone was begun: nothing else can be in order."""
+_WITHIN = 33
+"""Weight of a limit of time that is known and shorter than the runs."""
+_DECIDES = 45
+"""Weight of a time that ends a loop or becomes a setting: more than rounding alone says of threads."""
+_SEEDS = "seeds "
+"""How the table describes calls that seed a generator, whatever becomes of the value that they return."""
+_NOT_IN_ORDER = 15
+"""What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
+_SHARPER: dict[str, dict[str, int]] = {
+    "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
+    "other numbers": {"numbers": 15, "order": -5},
+    "before the first step": {"numbers": 5, "order": -20},
+    "not in training": {"numbers": -20, "order": -10, "identity": 20, "time": 30},
+}
+"""What a fact about the first difference adds to a kind of call."""
+
+
+def suspects(evidence: Evidence) -> tuple[str, ...]:
+    """Return what experiments may prove, the likeliest first: suspects that the sources call."""
+    found: dict[str, int] = {}
+    for _, call, row in _known_calls(evidence):
+        counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
+        if row.get("fixed") in SUSPECTS and counts and (row["fixed"] != "threads" or _has_threads(evidence)):
+            found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
+    if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
+        found.setdefault("memory", _OPERATIONS["order"])
+    return tuple(sorted(found, key=lambda name: -found[name]))
+
+
+def may_be_tried(evidence: Evidence) -> tuple[str, ...]:
+    """Return the suspects that experiments may fix in this program, whatever its sources call."""
+    loaded = any(process.frameworks for process in evidence.a.processes)
+    threads = ("threads",) if loaded and _has_threads(evidence) else ()
+    return (*(each for each in SUSPECTS if each not in ON_DEMAND), *threads)
+
+
+def _has_threads(evidence: Evidence) -> bool:
+    """Whether libraries may have several threads by the lock."""
+    return evidence.lock.determinism.threads > 1
+
+
+def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
+    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value; those of packages last."""
+    known: dict[str, int] = {}
+    for path, call, row in _known_calls(evidence):
+        place = f"{WORKSPACE}/{path}:{call.line}"
+        known[place] = max(known.get(place, 0), _likely(call, row))
+    return sorted(places, key=lambda place: (-known.get(place, 0), of_package(place)))
+
+
+def known_places(evidence: Evidence) -> list[str]:
+    """Return the lines, as in ``Culprit``, that ask for what is proven as far as the sources show."""
+    return [
+        f"{WORKSPACE}/{path}:{call.line}"
+        for path, call, row in _known_calls(evidence)
+        if row.get("fixed") in evidence.proven
+    ]
+
+
+def _likely(call: Call, row: Mapping[str, Any]) -> int:
+    weight = _WEIGHTS["numbers"] if call.use == "seed" else int(row.get("weight", _WEIGHTS[row["kind"]]))
+    if call.use == "decides" and row["kind"] == "time":
+        weight = max(weight, _DECIDES)
+    return weight - 20 * (call.use == "printed")
+
+
+def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
+    """Yield the calls of the sources that the table knows, with their file and their row; none that did not run."""
+    idle = unreached(evidence)
+    for path, source in (evidence.sources or {}).items():
+        for call in calls(source):
+            row = _row(call)
+            if row is not None and call.line not in idle.get(path, ()):
+                yield path, call, row
+
+
+def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
+    """Yield calls whose outcome no seed and no switch decides, each with the suspect of experiments; empty for none."""
+    found: dict[tuple[str, Use, str], list[str]] = {}
+    tight = dict[tuple[str, Use, str], int]()
+    alone = len(evidence.sources or {}) == 1
+    rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
+    for path, call, row in _known_calls(evidence):
+        # What is printed and nothing else makes no parameter another one; a name may be read by another module.
+        idle = call.use == "waited" or (call.use == "unused" and alone)
+        shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
+        if (row.get("weak") and shown not in ("culprit", "proven")) or _out_of_reach(evidence, call):
+            continue
+        printed = call.use == "printed" and evidence.divergence is not None and shown != "proven"
+        if shown == "culprit" or not (idle or (printed and not str(row["why"]).startswith(_SEEDS))):
+            key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
+            rows[key] = row
+            if call.name == TIMEOUT and shown == "proven":
+                tight[key] = _ALONE
+            elif call.name == TIMEOUT and call.seconds is not None:
+                tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
+            found.setdefault(key, []).append(
+                f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
+            )
+    for name, place, row in _given_nothing(evidence):
+        if not any(shown == "culprit" for _, _, shown in rows):
+            rows[name, "", "culprit"] = row
+            found[name, "", "culprit"] = [place]
+    facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
+    kinds = list[str]()
+    for (name, use, shown), row in rows.items():
+        places = list(dict.fromkeys(found[name, use, shown]))
+        where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
+        called = _called(name, row)
+        weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
+        weight = tight.get((name, use, shown), weight)
+        weight -= _NOT_IN_ORDER * ("order" in evidence.refuted and row.get("fixed") == "order" and not shown)
+        if use == "seed" and not row.get("weak"):
+            weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
+        elif use == "decides" and row["kind"] == "time":
+            weight, why = max(weight, _DECIDES), f"{why}, and decides what the program does"
+        else:
+            weight = _sharpened(row["kind"], weight, facts)
+        weight_alone = weight
+        weight, why = tried(evidence, shown, weight, why)
+        causes.append(
+            Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+        )
+        names.append(called)
+        ranks.append(0 if shown == "culprit" else weight_alone)
+        if name == TIMEOUT and shown == "proven":
+            kinds.append("order")
+        else:  # with tasks in order, or with a fixed clock, a limit of time is not reached: no suspect stands for it
+            kinds.append("" if row["kind"] == "limit" and not shown else str(row.get("fixed", "")))
+    yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
+
+
+def _called(name: str, row: Mapping[str, Any]) -> str:
+    """Return what the sentence about a call begins with."""
+    if name.startswith("/proc/"):
+        return f"reading {name}"
+    return str(row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}")
+
+
+def _given_nothing(evidence: Evidence) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield name, place and row of lines that experiments found and whose source has an argument: ``seed(None)``."""
+    bare = {row["call"]: row for row in _rows() if row.get("bare")}
+    for culprit in evidence.culprits:
+        row = bare.get(culprit.call)
+        if row is not None and row.get("fixed") == culprit.suspect and of_project(culprit.file):
+            yield culprit.call, culprit.place.removeprefix(f"{WORKSPACE}/"), row
+
+
+def _out_of_reach(evidence: Evidence, call: Call) -> bool:
+    """Whether a call is given a limit of time that is none, or longer than the runs took."""
+    longest = max((each.duration for each in (evidence.a, evidence.b) if each.duration is not None), default=None)
+    return call.seconds is not None and (call.seconds <= 0 or (longest is not None and call.seconds > longest))
+
+
+def _best_proven(causes: Sequence[Finding], ranks: Sequence[int], kinds: Sequence[str]) -> list[Finding]:
+    """Leave of several calls of what is proven the likeliest as proven, where nothing shows which of them it is.
+
+    Args:
+        causes: all of them.
+        ranks: their weights without experiments; 0 for those that an experiment showed.
+        kinds: their suspects: of each that is proven, one is left.
+    """
+    proven = [at for at, cause in enumerate(causes) if cause.weight >= PROVEN - 1 and ranks[at]]
+    best = {
+        max((at for at in proven if kinds[at] == kind), key=lambda at: ranks[at])
+        for kind in {kinds[at] for at in proven}
+    }
+    return [
+        msgspec.structs.replace(cause, weight=BESIDE_PROVEN, what=cause.what.partition("; proven:")[0])
+        if at in proven and at not in best
+        else cause
+        for at, cause in enumerate(causes)
+    ]
+
+
+def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[Finding, str]]:
+    """Yield causes, those on the same lines as one: which of them it is, nobody can tell from the lines."""
+    by_place: dict[str, list[int]] = {}
+    for number in sorted(range(len(causes)), key=lambda number: -causes[number].weight):
+        by_place.setdefault(causes[number].where, []).append(number)
+    for first, *others in by_place.values():
+        cause = causes[first]
+        beside = [names[number] for number in others if names[number] != names[first]]
+        what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
+        yield msgspec.structs.replace(cause, what=what), kinds[first]
+
+
+def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
+    """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
+    suspect = row.get("fixed")
+    if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
+        return "proven"
+    if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
+        return "culprit"
+    if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
+        if not any(each.suspect == suspect for each in evidence.culprits):
+            return "refuted" if place in evidence.cleared else "proven"
+        return "refuted" if place in evidence.cleared else "beside"
+    if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
+        return "proven" if "time" in row["call"] else ""
+    # A file may be read by a program that is no Python, which no experiment reaches.
+    beyond = row["call"][0] == "/" or row.get("beyond")
+    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and not beyond else ""
+
+
+def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:
+    """Whether a call is the one that an experiment found.
+
+    It may have made the object that draws elsewhere (``random.SystemRandom``), or be part of a program given as a text.
+    """
+    if row.get("fixed") != culprit.suspect:
+        return False
+    made = culprit.call.startswith(f"{row['call']}.")
+    return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
+
+
+def of_operations(evidence: Evidence) -> Iterator[Finding]:
+    """Yield operations of the loaded frameworks that have no deterministic kernel here, by the sources.
+
+    One that is refused at level ``ops``, or repeats there, cannot be it.
+    """
+    loaded = {name.partition(".")[0] for each in evidence.a.processes for name in each.frameworks}
+    loaded |= {"tensorflow"} if "keras" in loaded else set()
+    strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
+    reached = _reached(evidence)
+    for row in evidence.operations:
+        elsewhere = row.device == "gpu" and not evidence.a.gpus
+        if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
+            continue
+        sources = {path: text for path, text in reached.items() if _has_more(row, text)}
+        if where := places(row.calls, sources):
+            weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
+            if row.name == UNWRITTEN:
+                weight, why = tried(evidence, "proven" if "memory" in evidence.proven else "", weight, why)
+            yield Finding(
+                area="operations",
+                weight=weight,
+                what=f"{row.name}: {why}",
+                where=where,
+                attempt="; or ".join(row.ways[:2]),
+            )
+
+
+def _has_more(row: Operation, source: str) -> bool:
+    """Whether a source has what a row needs besides its calls; of a generator that is shared, what threads run."""
+    text = run_by_threads(source) if row.also and row.name == SHARED_GENERATOR else None
+    return not row.also or any(part in (source if text is None else text) for part in row.also)
+
+
+def _reached(evidence: Evidence) -> dict[str, str]:
+    """Return the sources with lines that did not run left empty."""
+    idle = unreached(evidence)
+    return {
+        path: "\n".join(
+            "" if number in idle.get(path, ()) else line for number, line in enumerate(source.splitlines(), 1)
+        )
+        for path, source in (evidence.sources or {}).items()
+    }
+
+
+def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+    """Name the lines of the sources that hold one of the fragments, comments left out."""
+    found = [
+        f"{path}:{number}"
+        for path, source in sources.items()
+        for number, line in enumerate(source.splitlines(), 1)
+        if any(fragment in line.partition("#")[0] for fragment in fragments)
+    ]
+    return ", ".join(found[:SHOWN]) + (" …" if len(found) > SHOWN else "")
+
+
+def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
+    return weight + sum(_SHARPER[fact].get(kind, 0) for fact in facts)
+
+
+def _facts(evidence: Evidence) -> Iterator[str]:
+    """Name what is known about the first difference."""
+    if evidence.divergence is None:
+        if evidence.traced:
+            yield "not in training"
+        return
+    if evidence.divergence.rounding is not None:
+        yield "rounding" if evidence.divergence.rounding else "other numbers"
+    if evidence.divergence.kind == "start":
+        yield "before the first step"
+
+
+@cache
+def _rows() -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(package_data.data("entropy.toml").decode())["call"])
+
+
+def _row(call: Call) -> Mapping[str, Any] | None:
+    """Return what is known of a call that seeds do not reach."""
+    for row in _rows():
+        name = row["call"]
+        named = call.name.startswith(name) if name.endswith(".") or row.get("prefix") else call.name == name
+        fits = call.given.issuperset(row.get("only", ())) and call.given.isdisjoint(row.get("but", ()))
+        if named and fits and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+            return row
+    return None

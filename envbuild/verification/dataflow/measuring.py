@@ -1,0 +1,214 @@
+"""Whether anything in a program's own sources can measure: ask for a time, for memory, for names that are drawn.
+
+``tokens_per_second`` is a measurement by its name, and the result of a program that simulates a server. If nothing in
+the sources asks a clock, and all that they import is known to measure nothing, no clock gave the number.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Literal
+
+import msgspec
+
+from envbuild.verification.dataflow.measuring_names import table as known_names
+from envbuild.verification.dataflow.unmeasured import unmeasured_words
+
+_NEEDED = frozenset(("time",))
+"""Modules of the standard library whose functions measure but for some."""
+_SLEEPS = frozenset(("sleep", "strptime", "mktime", "tzset", "struct_time", "timezone"))
+"""Functions of ``time`` that give no time of now."""
+_NOW = frozenset(("now", "today"))
+"""Texts that give one, to NumPy and pandas."""
+_MODULE = "uuid"
+_CONSTRUCTED = "UUID"
+_DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", "uuid7"))
+
+
+_OF_LOGS = "relativeCreated"
+"""In the format of a log: how long the program runs."""
+_AT = re.compile(r"\bat (?:0x)?(?:\Z|[%{])")
+_HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
+"""In a text: the digits, or how a number is to be written with them."""
+
+
+class Measuring(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program can measure, as far as its sources show.
+
+    Attributes:
+        time: it may ask for a time; ``memory``: for memory in use.
+        names: it may draw names, as ``uuid4`` does.
+        makes_names: it makes UUIDs of numbers of its own.
+        uuids: how it gets UUIDs otherwise: ``drawn``, of the ``clock``, or ``none``; ``unknown`` if nothing shows it.
+        makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
+            of them.
+        shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
+        unmeasured: words before values that no clock, and no measure of memory, gave.
+        shifted: words before values of a clock to which something drawn was added.
+        glued: another value is put behind a time and a point or a comma, as parts of a second are.
+    """
+
+    time: bool = True
+    memory: bool = True
+    names: bool = True
+    makes_names: bool = False
+    uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
+    makes_hex: bool | None = None
+    shows_addresses: bool = False
+    unmeasured: frozenset[str] = frozenset()
+    shifted: frozenset[str] = frozenset()
+    glued: bool = False
+
+
+def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
+    """Return what a program can measure.
+
+    Args:
+        sources: all Python files of the project that it read, by path; none if they are not known.
+        follow: look for ``unmeasured`` words, a second's work in large projects.
+    """
+    asked = set[str]()
+    makes_names, names = False, set[str]()
+    own = {part for path in sources for part in _modules_of(path)}
+    trees: list[ast.Module] = []
+    for source in sources.values():
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return Measuring()
+        trees.append(tree)
+        asked |= {kind for node in ast.walk(tree) for kind in _asked_by(node, own)}
+        asked |= {"time"} if _uses_time(tree) else set()
+        names |= {name for node in ast.walk(tree) for name in _names_in(node)}
+        makes_names = makes_names or _CONSTRUCTED in names or any(map(_gives_node, ast.walk(tree)))
+    known = bool(sources) and "all" not in asked
+    words = unmeasured_words(trees, own, known_names()) if follow else None
+    return Measuring(
+        time=not known or "time" in asked,
+        memory=not known or "memory" in asked,
+        names=not known or "names" in asked,
+        makes_names=makes_names,
+        uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
+        makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
+        shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
+        unmeasured=words.unmeasured if words is not None else frozenset(),
+        shifted=words.shifted if words is not None else frozenset(),
+        glued=words is not None and words.glued,
+    )
+
+
+def _makes_hex(node: ast.AST) -> bool:
+    """Whether a part of a source makes hexadecimal digits, or a UUID of numbers."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in ("hex", "hexdigest", "hexlify", "b2a_hex", "b16encode", _CONSTRUCTED)
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("hexdigits", "hexdigest", _CONSTRUCTED)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _HEX.search(node.value) is not None
+    return isinstance(node, ast.Name) and node.id in ("hex", _CONSTRUCTED)
+
+
+def _gives_node(node: ast.AST) -> bool:
+    """Whether a part of a source gives what is in a UUID next to its time: ``uuid1(node=…)``."""
+    if isinstance(node, ast.Call):
+        return _name_of(node.func) in _OF_CLOCK and bool(node.args or node.keywords)
+    return isinstance(node, ast.Attribute) and node.attr == "_node" and isinstance(node.ctx, ast.Store)
+
+
+def _shows_address(node: ast.AST) -> bool:
+    """Whether a text has a place for what is at an address."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _AT.search(node.value) is not None
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a part of a source has: of expressions, and of what is imported."""
+    if isinstance(node, ast.ImportFrom):
+        yield from (alias.name for alias in node.names)
+    elif name := _name_of(node):
+        yield name
+
+
+def _modules_of(path: str) -> Iterator[str]:
+    """Yield the names by which a file of the project may be imported."""
+    name = PurePosixPath(path)
+    yield name.stem
+    yield from name.parent.parts
+
+
+def _asked_by(node: ast.AST, own: set[str]) -> Iterator[str]:
+    """Yield what a part of a source can measure: kinds of the table, and ``all`` if it shows nothing."""
+    table = known_names()
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield from _of_import(alias.name, own)
+    elif isinstance(node, ast.ImportFrom):
+        if not node.level and node.module:
+            yield from _of_import(node.module, own)
+        for alias in node.names:
+            yield from _of_name("all" if alias.name == "*" and not node.level else alias.name)
+            yield from _of_import(f"{node.module}.{alias.name}", own) if not node.level else ()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if node.value.startswith(table.paths):
+            yield "all"
+        elif node.value in _NOW or _OF_LOGS in node.value:
+            yield "time"
+    elif isinstance(node, ast.Name) and node.id in table.builtins:
+        yield "all"
+    elif isinstance(node, ast.Call):
+        yield from (kind for kind, asks in table.asks.items() if _name_of(node.func) in asks.called)
+    elif name := _name_of(node):
+        yield from _of_name(name)
+        of = _name_of(node.value) if isinstance(node, ast.Attribute) else ""
+        yield from (kind for kind, asks in table.asks.items() if name in asks.called and of in asks.dates)
+
+
+def _of_import(name: str, own: set[str]) -> Iterator[str]:
+    """Yield what is measured by a module that is imported."""
+    table, first = known_names(), name.partition(".")[0]
+    if first in own:
+        return
+    if name in table.running or first in table.running:
+        yield "all"
+    known = first in sys.stdlib_module_names or first in table.libraries
+    if not known:
+        yield "all"
+    # Of ``uuid`` names count, as it also makes UUIDs of numbers.
+    yield from (kind for kind, asks in table.asks.items() if first in asks.modules and first != _MODULE)
+
+
+def _of_name(name: str) -> Iterator[str]:
+    table = known_names()
+    if name in table.runs or name == "all":
+        yield "all"
+    yield from (kind for kind, asks in table.asks.items() if name in asks.names)
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the last name of an expression; empty if it has none."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _uses_time(tree: ast.Module) -> bool:
+    """Whether a source takes more of the module ``time`` than waiting and reading of texts."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names if alias.name in _NEEDED}
+        elif isinstance(node, ast.ImportFrom) and node.module in _NEEDED:
+            if not {alias.name for alias in node.names} <= _SLEEPS:
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr in ("times", "getloadavg") and _name_of(node.value) == "os":
+            return True
+    waited = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and _name_of(node.value) in names and node.attr in _SLEEPS
+    }
+    used = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in names)
+    return any(id(node) not in waited for node in used)

@@ -1,0 +1,49 @@
+"""Durations as programs print them, with a sign and a unit: what one of another size in each run says."""
+
+from __future__ import annotations
+
+import re
+
+from envbuild.core.patterns import lazy
+
+_DURATION = lazy(
+    r"(?<![\w.])(?P<sign>-\s?)?(?P<number>(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?)\s?"
+    r"(?P<unit>ns|[uµμ]s|ms|s|secs?|seconds?|min|mins|minutes?|h|hours?|milliseconds?|microseconds?)(?![\w/])",
+    re.IGNORECASE,
+)
+_UNITS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "s": 1.0, "h": 3600.0}
+_IN_PARTS = re.compile(r"\d\s?[dhm]\s?\d")
+"""A duration of several units: ``1m 3s``."""
+_MANY, _LONG = 100.0, 1.0
+"""How many times as long a duration is, and how many seconds, from which on it is not by luck that it is longer."""
+_LONGEST = 4096
+"""Characters of a line that are looked at."""
+
+
+def are_far_apart(one: str, other: str) -> bool:
+    """Whether a duration in two lines has another sign, or is many times as long in one of them."""
+    if len(one) > _LONGEST or len(other) > _LONGEST:
+        return False
+    mine, theirs = ([_seconds(found) for found in _DURATION.finditer(line)] for line in (one, other))
+    if _IN_PARTS.search(one) is not None or _IN_PARTS.search(other) is not None:
+        return False
+    if len(mine) != len(theirs):
+        return True
+    return any(
+        (a < 0) != (b < 0) or (max(abs(a), abs(b)) >= _LONG and max(abs(a), abs(b)) > _MANY * min(abs(a), abs(b)))
+        for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def has_durations(line: str) -> bool:
+    """Whether a line has any."""
+    return len(line) <= _LONGEST and _DURATION.search(line) is not None
+
+
+def _seconds(found: re.Match[str]) -> float:
+    unit = found["unit"].lower()
+    scale = _UNITS.get(unit[0], 0.0)
+    if unit.startswith("m"):
+        scale = 60.0 if unit.startswith("min") else 1e-6 if unit.startswith("mic") else 1e-3
+    number = float(found["number"].replace(",", "")) * scale
+    return -number if found["sign"] else number

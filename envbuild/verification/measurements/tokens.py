@@ -1,0 +1,619 @@
+"""Texts as tokens that may follow a clock: dates, times of day, numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import zip_longest
+
+from envbuild.verification.measurements.clockwork import (
+    PROCESSES,
+    Kind,
+    Number,
+    Setting,
+    Span,
+    When,
+    is_date,
+    is_stopwatch,
+    is_time_of_day,
+    kind_of_numbers,
+)
+from envbuild.verification.measurements.labels import (
+    Header,
+    may_be_identity,
+    may_be_memory,
+    may_be_time,
+    names_no_time,
+)
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+_ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
+_TOKEN = re.compile(
+    r"(?P<drawn>⟨drawn (?:\d+|\?) \d+⟩)"
+    r"|(?P<process>⟨process⟩)"
+    rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
+    rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
+    r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
+    rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
+    rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
+    rf"|(?P<weekday>\b{_DAY}\b)"
+    rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
+    r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
+)
+_SPACES = re.compile(r"\s+")
+_BLANKS = re.compile(r" ?(\0(?:number|clock)\0) ?")
+"""A number in a field of some width has as many blanks as it leaves."""
+_MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-")
+NAME = 80
+"""Characters before and after a number in which it may be named."""
+_ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
+_QUESTIONS = 80
+"""Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
+_ORDERS = ("dmy", "mdy", "ymd")
+SURE = frozenset(("date", "reading"))
+"""What needs no name: only a clock gives exactly these."""
+_EXACT = 15
+"""Digits of a number that show that it was not rounded to be shown."""
+_LINES = 3
+_PROCESS = "⟨process⟩"
+_OF_PROCESSES = re.compile(
+    r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
+    re.IGNORECASE,
+)
+"""What may be around the number of a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One place that follows the clock: where, below the text or bytes that it is in, and what it is."""
+
+    where: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    before: str
+    after: str
+    at: int
+
+
+def of_texts(
+    texts: Sequence[tuple[When, str]],
+    name: str = "",
+    header: Header | None = None,
+    *,
+    named: bool = False,
+    next_to_time: bool = False,
+    trained: bool = False,
+) -> list[Piece] | None:
+    """Return what follows the clock in texts of several runs; None if anything that differs does not.
+
+    Args:
+        texts: with the clock of each run.
+        name: of the place; empty if it has none of its own.
+        header: the names of the columns, if the texts are lines of a table.
+        named: something else says that durations may be here.
+        next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
+        trained: the parameters after each step of training are known, and equal whatever the clock: then a duration
+            needs no name if it is one reading of a clock less another one, nor does a rate.
+    """
+    split = [(when, *_split(text)) for when, text in texts]
+    if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
+        return None
+    found = []
+    for at in range(len(split[0][2])):
+        tokens = [(when, tokens[at]) for when, _, tokens in split]
+        if len({token.text for _, token in tokens}) == 1:
+            continue
+        if _names_result(tokens[0][1], name):
+            return None
+        kind = _of_tokens(tokens)
+        aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
+        aside = aside or (trained and _needs_no_name(kind, tokens))
+        if kind is None or not (
+            named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
+        ):
+            return None
+        found.append(Piece(where="", kind=kind))
+    return found
+
+
+Whole = tuple[str, tuple[int, ...]]
+"""The word before a number, and what it is in each run, rounded to a whole one."""
+_WORD = re.compile(r"[^\W\d]+")
+
+
+def rates_in(texts: Sequence[tuple[When, str]], name: str) -> Iterator[Whole]:
+    """Yield the rates in texts of several runs all of which follow the clock (``of_texts``)."""
+    split = [(when, _split(text)[1]) for when, text in texts]
+    for at in range(len(split[0][1])):
+        tokens = [(when, tokens[at]) for when, tokens in split]
+        if {token.kind for _, token in tokens} == {"number"} and _of_tokens(tokens) == "rate":
+            yield _word_before(tokens[0][1], name), tuple(round(number_of(token.text).value) for _, token in tokens)
+
+
+def whole_numbers(texts: Sequence[tuple[When, str]], name: str) -> list[Whole] | None:
+    """Return the whole numbers in which texts of several runs differ; None if they differ in anything else.
+
+    Those that are the same as a rate of the same name in each run, but for its fraction, are that rate: rounded so far
+    it shows no fraction of a tick (``clockwork``), and nothing else distinguishes it from a count within a limit.
+    """
+    split = [_split(text) for _, text in texts]
+    if len({(between, len(tokens)) for between, tokens in split}) > 1:
+        return None
+    found = []
+    for at, first in enumerate(split[0][1]):
+        tokens = [tokens[at] for _, tokens in split]
+        if len({token.text for token in tokens}) == 1:
+            continue
+        if not all(map(_is_whole, tokens)) or len({token.text for token in tokens}) < _LINES:
+            return None
+        found.append((_word_before(first, name), tuple(int(token.text) for token in tokens)))
+    return found
+
+
+def _word_before(token: _Token, name: str) -> str:
+    """Return the last word before a token, or that of the place's name, in small letters; empty if there is none."""
+    words = _WORD.findall(token.before) or _WORD.findall(name)
+    return words[-1].lower() if words else ""
+
+
+def _names_result(token: _Token, name: str) -> bool:
+    """Whether a token has the name of something that is no time, or its place has where it has none."""
+    return names_no_time(token.before if token.before.strip(" \t'\"[(") else f"{name} ")
+
+
+def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether a number is a rate, or what a stopwatch shows, and nothing that was made of it."""
+    if kind != "duration":
+        return kind == "rate"
+    numbers = [(when, number_of(token.text)) for when, token in tokens if token.kind == "number"]
+    return len(numbers) == len(tokens) and is_stopwatch(numbers)
+
+
+def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: Kind) -> bool:
+    """Whether something says that a number may be a duration or a rate, or what else it is."""
+    if token.kind == "clock":
+        return True
+    column = header.column(text, token.at) if header is not None else ""
+    if kind == "identity":
+        return may_be_identity(token.before, (column, name))
+    if kind == "memory":
+        return may_be_memory(token.before, token.after, (column, name))
+    return may_be_time(token.before, token.after, (column, name))
+
+
+def goes_with_time(lines: Sequence[str]) -> bool:
+    """Whether lines begin with a time, and the number right behind it is the same time since another moment.
+
+    As ``%(asctime)s %(relativeCreated)d`` of ``logging``: between any two lines as many seconds, or milliseconds, have
+    passed by the number as by the time. Three lines at different times are the least that shows it.
+
+    Args:
+        lines: of one run with a fixed clock.
+    """
+    found: list[tuple[Number, Number]] = []
+    for line in lines:
+        _, tokens = _split(line)
+        at = _next_to_time(tokens, line)
+        if at is None:
+            continue
+        time = _seconds(tokens[at - 1])
+        if time is None:
+            return False
+        found.append((time, number_of(tokens[at].text)))
+    if len({number.value for _, number in found}) < _LINES:
+        return False
+    return any(all(_passed_alike(found[0], each, unit) for each in found[1:]) for unit in (1, 1000))
+
+
+def _passed_alike(one: tuple[Number, Number], other: tuple[Number, Number], unit: int) -> bool:
+    by_time = (other[0].value - one[0].value) * unit
+    off = (one[0].off + other[0].off) * unit + one[1].off + other[1].off
+    return abs(other[1].value - one[1].value - by_time) <= off
+
+
+def _next_to_time(tokens: Sequence[_Token], line: str) -> int | None:
+    """Return the place of the number right behind the time that a line begins with; None if there is none."""
+    if len(tokens) < 2 or tokens[0].kind not in ("iso", "packed", "ctime", "mail", "short", "clock"):
+        return None
+    first, second = tokens[:2]
+    between = line[first.at + len(first.text) : second.at]
+    plain = second.kind == "number" and not line[: first.at].strip(" [(") and not between.strip(" [](),|:;\t-")
+    return 1 if plain and between else None
+
+
+def _seconds(token: _Token) -> Number | None:
+    """Return the seconds of a date or a time of day; their beginning is of no interest."""
+    if token.kind == "clock":
+        return _clock(token.text)
+    return (
+        _clock(token.text.split()[-1].partition("T")[2] or token.text.split()[-1])
+        if token.kind == "short"
+        else _date(token)
+    )
+
+
+def skeleton(text: str) -> str:
+    """Return what a text has between its dates and numbers."""
+    return _split(text)[0]
+
+
+_OWN_MARKS = frozenset(("clock", "number", "negative", "weekday", "drawn", "process"))
+
+
+def _split(text: str) -> tuple[str, list[_Token]]:
+    """Return what is between the tokens of a text, and these."""
+    parts, tokens, place = [], [], 0
+    for found in _TOKEN.finditer(text):
+        parts.append(text[place : found.start()])
+        kind = str(found.lastgroup)
+        if kind == "number" and _MINUS.match(text, max(found.start() - 1, 0)) is not None:
+            kind = "negative"  # no time
+        parts.append(f"\0{kind if kind in _OWN_MARKS else 'date'}\0")
+        begin, end = found.span()
+        tokens.append(_Token(kind, found[0], text[max(0, begin - NAME) : begin], text[end : end + NAME], begin))
+        place = found.end()
+    parts.append(text[place:])
+    return _BLANKS.sub(r"\1", _SPACES.sub(" ", "".join(parts))), tokens
+
+
+def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
+    """Return what a token is that follows the clock."""
+    kinds = {token.kind for _, token in tokens}
+    if "negative" in kinds:
+        return None
+    if kinds == {"drawn"}:
+        return "identity" if _is_identity(tokens) else None
+    if kinds == {"number"}:
+        exact = max(_digits(token.text) for _, token in tokens) >= _EXACT
+        return kind_of_numbers([(when, number_of(token.text, exact=exact)) for when, token in tokens])
+    if kinds == {"clock"}:
+        times = [(when, _clock(token.text)) for when, token in tokens]
+        hours = [(when, number) for when, token in tokens if (number := _hours(token.text)) is not None]
+        if is_time_of_day(times) or (len(hours) == len(tokens) and is_time_of_day(hours)):
+            return "date"
+        return kind_of_numbers(times)
+    if kinds == {"weekday"}:
+        return "date" if _are_weekdays(tokens) else None
+    if len(kinds) > 1:
+        return None
+    if kinds == {"short"}:
+        return (
+            "date"
+            if any(_are_dates([(when, _short(token, order)) for when, token in tokens]) for order in _ORDERS)
+            else None
+        )
+    dates = [(when, _date(token)) for when, token in tokens]
+    return "date" if _are_dates(dates) else None
+
+
+def _is_identity(tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether marks of what was drawn are of one draw in all settings, and of as many digits with real entropy."""
+    marks = [(when, *token.text.strip("⟨⟩").split()[1:]) for when, token in tokens]
+    fixed = {(draw, size) for when, draw, size in marks if not isinstance(when, Span)}
+    real = {(draw, size) for when, draw, size in marks if isinstance(when, Span)}
+    return (
+        len(fixed) == 1
+        and {("?", size) for _, size in fixed} == real
+        and ("?", "") not in fixed
+        and not any(draw == "?" for draw, _ in fixed)
+    )
+
+
+_HEX = re.compile(
+    r"(?<![0-9A-Za-z.])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)[0-9a-f]{8,128})"
+    r"(?![0-9A-Za-z.]|[-+]\d)"
+)
+"""What may be drawn: at least eight digits, letters among them, or a UUID."""
+_KNOWN = re.compile(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
+"""The same where it is known what was drawn: one name in forty has eight figures alone."""
+_FIGURES = re.compile(r"(?<![0-9A-Za-z.])[0-9]{8,128}(?![0-9A-Za-z.]|[-+]\d)")
+_MARK = re.compile(r"⟨drawn \d+ (\d+)⟩")
+
+
+def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
+    """Return the hexadecimal words of a text that are not what was drawn."""
+    return {found[0] for found in _HEX.finditer(text) if _draw(found[0], drawn) is None}
+
+
+def may_have_draws(text: str) -> bool:
+    """Whether a text has hexadecimal words that may have been drawn."""
+    return _HEX.search(text) is not None
+
+
+def mark_drawn(text: str, drawn: Sequence[str] | None, known: frozenset[str]) -> str:
+    """Put a mark in the place of each hexadecimal word that was drawn from the system's entropy.
+
+    Args:
+        text: of a place.
+        drawn: what was drawn in this run, in its order; None for real entropy: then all words that are not ``known``.
+        known: words that are not drawn, as runs with fixed entropy show.
+    """
+
+    def marked(found: re.Match[str]) -> str:
+        word = found[0]
+        draw = ("?" if word not in known else None) if drawn is None else _draw(word, drawn)
+        return word if draw is None else f"⟨drawn {draw} {len(word)}⟩"
+
+    pattern = _HEX if drawn is None else _KNOWN
+    return pattern.sub(marked, text) if pattern.search(text) is not None else text
+
+
+def mark_figures(text: str, like: str) -> str:
+    """Put a mark in the place of a name of figures alone where another run has one that is known to be drawn.
+
+    Args:
+        text: of a run with real entropy.
+        like: the same place with fixed entropy, with marks.
+    """
+    sizes = {int(found[1]) for found in _MARK.finditer(like)}
+    if not sizes or skeleton(text) == skeleton(like):
+        return text
+    marked = _FIGURES.sub(lambda found: f"⟨drawn ? {len(found[0])}⟩" if len(found[0]) in sizes else found[0], text)
+    return marked if skeleton(marked) == skeleton(like) else text
+
+
+def in_order(runs: Sequence[tuple[When, Sequence[str]]]) -> list[list[str]]:
+    """Return the lines of runs in an order that does not depend on the one in which they came.
+
+    They are ordered by what is between their numbers, and then, if more of them are equal so, by their whole numbers.
+    Those of processes are left out of that: such that all lines of a form have a number of their own there
+    (``mark_processes``), in all runs that have some.
+
+    Args:
+        runs: the clock of each run, and its lines.
+    """
+    split = [
+        (when, [(shape, tokens, text) for text in lines for shape, tokens in [_split(text)]]) for when, lines in runs
+    ]
+    processes: dict[str, set[int]] = {}
+    for when, lines in split:
+        if isinstance(when, Setting) and when.processes:
+            for shape, tokens, _ in lines:
+                own = {at for at, token in enumerate(tokens) if _is_own(when, token)}
+                processes[shape] = processes.get(shape, own) & own
+
+    def others(line: _Line) -> list[_Token]:
+        shape, tokens, _ = line
+        return [token for at, token in enumerate(tokens) if at not in processes.get(shape, ())]
+
+    def by_shape(line: _Line) -> tuple[str, list[int]]:
+        return line[0], []
+
+    def by_numbers(line: _Line) -> tuple[str, list[int]]:
+        return line[0], [int(token.text) for token in others(line) if _is_whole(token)]
+
+    def different(order: Sequence[Sequence[_Line]]) -> int:
+        texts = ([(line[0], *(token.text for token in others(line))) for line in lines] for lines in order)
+        return sum(len({*each}) > 1 for each in zip_longest(*texts))
+
+    orders = [[sorted(lines, key=key) for _, lines in split] for key in (by_shape, by_numbers)]
+    return [[text for *_, text in lines] for lines in min(orders, key=different)]
+
+
+_Line = tuple[str, list[_Token], str]
+"""What is between the tokens of a line, these, and the line."""
+
+
+def _is_whole(token: _Token) -> bool:
+    return token.kind == "number" and token.text.isdecimal()
+
+
+def _is_own(when: Setting, token: _Token) -> bool:
+    """Whether a number is one of the processes that a run has to itself."""
+    return _is_whole(token) and when.processes <= int(token.text) < when.processes + PROCESSES
+
+
+_ONE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def are_no_processes(values: Sequence[str]) -> bool:
+    """Whether values are one number each, not all of which may be that of a process: nothing else need be looked at."""
+    if not all(map(_ONE_NUMBER.fullmatch, values)):
+        return False
+    return not all(value.isdecimal() and len(value) < _DIGITS_OF_ALL and int(value) <= _LARGEST for value in values)
+
+
+def may_have_processes(texts: Sequence[tuple[When, str]]) -> bool:
+    """Whether texts differ in a whole number that may be that of a process.
+
+    Something next to it says so, or it is one number with the real clock and another one close to that with a fixed
+    one: what ends such a run in time takes a number for itself.
+
+    Args:
+        texts: with the clock of each run.
+    """
+    at = _whole_numbers(texts)
+    if not at or any(_OF_PROCESSES.search(text) for _, text in texts):
+        return bool(at)
+    values = [
+        (isinstance(when, Setting), [int(tokens[each].text) for each in at])
+        for when, text in texts
+        for tokens in (_split(text)[1],)
+    ]
+    real, fixed = ({tuple(numbers) for known, numbers in values if known is kind} for kind in (False, True))
+    return len(real) == len(fixed) == 1 and all(
+        0 < abs(one - other) < _NEAR for one, other in zip(*real, *fixed, strict=True)
+    )
+
+
+def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
+    """Put marks in the place of numbers of processes: they are among those that a run had to itself.
+
+    In each run with a fixed clock they are: of those that are elsewhere in another setting, no number that has another
+    origin is. Texts are returned as they are if there is no such number.
+
+    Args:
+        texts: of one place, with the clock of each run; some have numbers of their own.
+        name: of the place.
+    """
+    marked = [text for _, text in texts]
+    for at in _whole_numbers(texts)[::-1]:
+        tokens = [(when, _split(text)[1][at]) for when, text in texts]
+        own = [_is_own(when, token) for when, token in tokens if isinstance(when, Setting)]
+        if own and all(own) and not _names_result(tokens[0][1], name):
+            marked = [
+                f"{text[: token.at]}{_PROCESS}{text[token.at + len(token.text) :]}"
+                for text, (_, token) in zip(marked, tokens, strict=True)
+            ]
+    return marked
+
+
+def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
+    """Return the places, among the tokens of texts that are alike, of whole numbers that differ, as processes' may."""
+    split = [_split(text) for _, text in texts]
+    if len({shape for shape, _ in split}) != 1 or len({len(tokens) for _, tokens in split}) > 1:
+        return []
+    return [
+        at
+        for at in range(len(split[0][1]))
+        if len({tokens[at].text for _, tokens in split}) > 1
+        and all(_is_whole(tokens[at]) and 1 < int(tokens[at].text) <= _LARGEST for _, tokens in split)
+    ]
+
+
+_NEAR = 8
+"""Numbers that are used up for what ends a run in time, at most."""
+_LARGEST = 1 << 22
+"""Of the numbers that Linux gives processes (``PID_MAX_LIMIT``)."""
+_DIGITS_OF_ALL = 20
+"""More digits than Python need convert; zeros in front are few."""
+
+
+def _draw(word: str, drawn: Sequence[str]) -> int | None:
+    """Return the number of the draw whose digits, or first ones, a word is; a UUID has its version among them."""
+    digits = word.replace("-", "")
+    for number, each in enumerate(drawn):
+        if each.startswith(digits) or (len(digits) == 32 and len(each) == 32 and of_uuid(each) == digits):
+            return number
+    return None
+
+
+def of_uuid(digits: str) -> str:
+    """Return sixteen bytes as ``uuid.uuid4`` shows them."""
+    return f"{digits[:12]}4{digits[13:16]}{int(digits[16], 16) & 3 | 8:x}{digits[17:]}"
+
+
+def _are_dates(dates: Sequence[tuple[When, Number | None]]) -> bool:
+    values = [(when, number) for when, number in dates if number is not None]
+    return len(values) == len(dates) and any(is_date(values, zone) for zone in _ZONES)
+
+
+def _short(token: _Token, order: str) -> Number | None:
+    """Return the seconds since 1970 of a date whose year has two digits; ``order`` of its parts: ``dmy``."""
+    day, clock = token.text[:8], token.text[8:].strip(" T")
+    parts = dict(zip(order, (day[:2], day[3:5], day[6:]), strict=True))
+    return _date(_Token("iso", f"20{parts['y']}-{parts['m']}-{parts['d']} {clock}", "", "", token.at))
+
+
+def _digits(text: str) -> int:
+    """Return how many digits of a number count; none of a whole number."""
+    mantissa = text.lower().partition("e")[0]
+    return len(mantissa.replace(".", "").lstrip("0")) if "." in mantissa else 0
+
+
+def number_of(text: str, *, exact: bool = False) -> Number:
+    """Return a decimal number as it is written.
+
+    Args:
+        text: the number.
+        exact: it has all digits that a floating-point number of double precision needs, as others of its place show.
+    """
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)
+    whole = text.isdecimal()
+    if exact and not whole:
+        return Number(Fraction(number), Fraction(0))
+    return Number(Fraction(number), unit if whole else unit * Fraction(51, 100), whole)
+
+
+def _clock(text: str) -> Number:
+    """Return hours, minutes and seconds as seconds; two numbers are minutes and seconds."""
+    days, _, rest = text.rpartition(", ")
+    *above, last = rest.replace(",", ".").split(":")
+    seconds = number_of(last)
+    total = seconds.value + sum(int(each) * 60**power for power, each in enumerate(reversed(above), 1))
+    total += int(days.split()[0]) * 86400 if days else 0
+    unit = seconds.off if seconds.whole else seconds.off * Fraction(100, 51)
+    return Number(total, unit)
+
+
+def _hours(text: str) -> Number | None:
+    """Return hours and minutes of a day as seconds, those of the minute's middle; None if it is something else."""
+    hour, _, minute = text.partition(":")
+    if not (hour.isdecimal() and len(minute) == 2 and minute.isdecimal() and int(hour) < 24 and int(minute) < 60):
+        return None
+    return Number(Fraction(int(hour) * 3600 + int(minute) * 60 + 30), Fraction(30))
+
+
+def _are_weekdays(tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether names of days are those on which runs were; with fixed clocks a run may go on for some days."""
+    for when, token in tokens:
+        if isinstance(when, Span):
+            days = {_weekday(when.begin - 1), _weekday(when.end + 1)}
+        else:
+            days = {_weekday(when.start / 1e9 + passed) for passed in (0, when.scale * _QUESTIONS)}
+        if token.text[:3].lower() not in days:
+            return False
+    return True
+
+
+def _weekday(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%a").lower()
+
+
+_PARTS = re.compile(r"(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)")
+_NAMED = re.compile(rf"(?P<month>{_MONTH})\s+(?P<day>\d\d?)|(?P<first>\d\d?)[ -](?P<second>{_MONTH})", re.IGNORECASE)
+_OF_DAY = re.compile(r"(\d{1,2})[:-](\d\d)[:-](\d\d)(?:[.,](\d+))?$")
+_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)$|\s?(?:Z|UTC|GMT)$")
+
+
+def _date(token: _Token) -> Number | None:
+    """Return the seconds since 1970 of a date; one without a time of day is off by a day at most."""
+    text, shift = token.text, 0
+    if token.kind == "packed":
+        digits = re.sub(r"\D", "", text)
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"
+    elif (zone := _OFFSET.search(text)) is not None and (text[: zone.start()].count(":") >= 2 or zone[1] is None):
+        text = text[: zone.start()]
+        if zone[1]:
+            shift = (int(zone[2]) * 3600 + int(zone[3]) * 60) * (-1 if zone[1] == "-" else 1)
+    try:
+        day, rest = _day(text)
+    except ValueError:
+        return None
+    clock = _OF_DAY.search(rest.strip(" T_"))
+    base = Fraction(int(day.timestamp()) - shift)
+    if clock is None:
+        return Number(base + 43200, Fraction(43200)) if not re.search(r"\d:\d", rest) else None
+    hours, minutes, seconds = (int(each) for each in clock.groups()[:3])
+    fraction = clock[4] or ""
+    base += hours * 3600 + minutes * 60 + seconds + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else 0)
+    return Number(base, Fraction(1, 10 ** len(fraction)))
+
+
+def _day(text: str) -> tuple[datetime, str]:
+    """Return the day of a date and what else is in the text; raises ``ValueError`` if there is no such day."""
+    found = _PARTS.search(text)
+    if found is not None:
+        day = datetime(int(found["year"]), int(found["month"]), int(found["day"]), tzinfo=timezone.utc)
+        return day, text[found.end() :]
+    year, named = re.search(r"(?<!\d)20\d\d(?!\d)", text), _NAMED.search(text)
+    if year is None or named is None:
+        raise ValueError("no date")
+    month = _MONTHS.index((named["month"] or named["second"])[:3].lower()) + 1
+    day = datetime(int(year[0]), month, int(named["day"] or named["first"]), tzinfo=timezone.utc)
+    rest = re.search(_TIME, text)
+    return day + timedelta(0), rest[0] if rest else ""
