@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -79,10 +80,22 @@ def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
     if command[0].startswith("-") and command[0] not in ("-m", "-c"):
         name = command[0].partition("=")[0]
         meant = perhaps(name, [each for each in own_options(verb) if each.startswith("--")])
-        raise UsageError(f"{verb} has no option {name}{meant}", f"see them all: envbuild {verb} --help")
+        raise UsageError(
+            f"{verb} has no option {name}{meant}",
+            f"see them all: envbuild {verb} --help{_as_the_scripts(command, verb)}",
+        )
     if command[0] in ("-m", "-c") and len(command) == 1:
         raise UsageError(f"nothing to run after {command[0]}", f"name a module: envbuild {verb} -m MODULE")
     return command
+
+
+def _as_the_scripts(command: Sequence[str], verb: Verb) -> str:
+    """Return how an option before a script is given to the script; empty if there is none."""
+    place = next((place for place, word in enumerate(command) if word.endswith(".py")), None)
+    if place is None:
+        return ""
+    script, own = command[place], (*command[:place], *command[place + 1 :])
+    return f"; if it is an option of {script}: envbuild {verb} {shlex.join((script, *own))}"
 
 
 def search_start(command: tuple[str, ...], verb: Verb) -> Path:
@@ -133,7 +146,8 @@ def misplaced(command: Sequence[str], record: Record, verb: Verb) -> str:
     if not found or (took and _reads_its_command_line(Path(command[0]))):
         return ""
     program = command[1] if module else command[0]
-    return f"{', '.join(found)} went to {program}: envbuild's own options come before the script"
+    right = f"envbuild {verb} {found[0]} … {'-m ' if module else ''}{program}"
+    return f"{', '.join(found)} went to {program}: envbuild's own options come before the script, as in {right}"
 
 
 def _reads_its_command_line(script: Path) -> bool:

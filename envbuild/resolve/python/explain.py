@@ -9,7 +9,7 @@ from collections.abc import Callable
 from envbuild.core import clock, package_data
 from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
-from envbuild.resolve.python.wheels import NoWheelError, Target, way_out
+from envbuild.resolve.python.wheels import NoWheelError, Target, project_of, way_out
 
 _UNKNOWN = re.compile(r"([A-Za-z0-9._-]+?)(?:\[[^\]]*\])? was not found in the (?:package registry|provided|cache)")
 _NO_WHEEL = re.compile(r"([A-Za-z0-9._-]+)[^\s]* ha(?:s|ve) no (?:usable )?wheels|Wheels are required for `([^`]+)`")
@@ -24,6 +24,14 @@ _UNWRITABLE = re.compile(r"Failed to initialize cache|\(os error (?:1|13|28|30|3
 _AUTH = re.compile(r"\b(401|403)\b")
 _LOCAL = re.compile(r"no version of ([A-Za-z0-9._-]+)==([0-9][0-9.]*)\+([A-Za-z0-9.]+)")
 """A version with a local label, which no public index may have (PEP 440)."""
+_ABI = re.compile(r"`cp3([0-9]{1,2})[a-z]*`")
+PYTHONS = range(10, 15)
+"""Minor versions of Python 3 that images can have."""
+IMPORTED = {
+    "absl": "absl-py", "cv2": "opencv-python-headless", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
+    "pil": "pillow", "pywt": "pywavelets", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml",
+}  # fmt: skip
+"""Names that are imported and often taken for those of packages: the package that has each."""
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""
 _WIDTH = 110
@@ -73,7 +81,7 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
         found = [hint for hint in hints if "only found wheels" in hint or "Wheels are available" in hint]
         return NoWheelError(
             f"no wheel for {target}: {', '.join(lacking)}:{laid_out([*sentence.splitlines(), *found])}",
-            way_out(lacking),
+            _other_way(lacking, found) + way_out(lacking),
             lacking,
         )
     hint = "loosen one of the requirements, or choose another python in the spec, then lock again"
@@ -86,6 +94,17 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
     if any("dependency confusion" in text for text in hints):
         hint = "if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock"
     return ResolveError(f"the Python requirements cannot be met:{laid_out(sentence.splitlines())}", hint)
+
+
+def _other_way(lacking: tuple[str, ...], hints: list[str]) -> str:
+    """Return what to try before anything is built: the package that was meant, or the Python that wheels are for."""
+    if len(lacking) != 1:
+        return ""
+    if meant := IMPORTED.get(project_of(lacking[0])):
+        return f"write {meant}, if that is meant; or "
+    have = [text.partition("only found wheels")[2] for text in hints]  # before it is what the target requires
+    found = {int(number) for text in have for number in _ABI.findall(text)} & {*PYTHONS}
+    return f'choose the Python that has wheels, in the spec:  python: "3.{max(found)}"; or ' if found else ""
 
 
 def without_wheel(stderr: str, has_none: HasNone) -> tuple[str, ...]:
@@ -122,7 +141,7 @@ def laid_out(sentences: list[str]) -> str:
 def _unknown(name: str, sentence: str) -> ResolveError:
     """Return the error for a name that no index knows."""
     popular = package_data.data("popular.txt").decode().split()
-    near = nearest(name, popular)
+    near = IMPORTED.get(project_of(name)) or nearest(name, popular)
     perhaps = f" — perhaps {near}" if near and near != name else ""
     return ResolveError(
         f"{quote(name)} exists nowhere on the configured indexes{perhaps}:{laid_out(sentence.splitlines())}",

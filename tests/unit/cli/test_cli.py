@@ -268,8 +268,10 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         (["inspect"], "Error: Missing argument 'REFERENCE'."),
         (
             ["run", "--cpu", "2", "t.py"],
-            "envbuild: run has no option --cpu — perhaps you meant --cpus\n  → see them all: envbuild run --help\n",
+            "envbuild: run has no option --cpu — perhaps you meant --cpus\n"
+            "  → see them all: envbuild run --help; if it is an option of t.py: envbuild run t.py --cpu 2\n",
         ),
+        (["run", "--cpu", "2"], "perhaps you meant --cpus\n  → see them all: envbuild run --help\n"),
         (["run", "--cpus", "two", "t.py"], "Error: Invalid value for '--cpus': 'two' is not a valid float."),
         (["run", "-m"], "envbuild: nothing to run after -m\n  → name a module: envbuild run -m MODULE\n"),
         (

@@ -95,7 +95,10 @@ def test_an_option_behind_the_script(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "argv.py").write_text("import sys\nprint(sys.argv)\n")
     text = misplaced(command, record(**changes), "verify")
-    assert text == (f"{reported}: envbuild's own options come before the script" if reported else "")
+    first, _, where = reported.partition(" went to ")
+    name = f"-m {where}" if command[:1] == ("-m",) else where
+    right = f"envbuild's own options come before the script, as in envbuild verify {first.split(',')[0]} … {name}"
+    assert text == (f"{reported}: {right}" if reported else "")
 
 
 def test_a_package_that_is_missing(tmp_path: Path) -> None:

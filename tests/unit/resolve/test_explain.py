@@ -6,8 +6,10 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.resolve.python.explain import clean, failure
-from envbuild.resolve.python.wheels import Target, shell_word
+from envbuild.resolve.python.explain import IMPORTED, PYTHONS, clean, failure
+from envbuild.resolve.python.wheels import Target, project_of, shell_word
+from envbuild.spec.detect import DISTRIBUTIONS
+from envbuild.spec.keys import STANDALONE
 
 TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
 
@@ -71,6 +73,32 @@ error: No solution found when resolving dependencies
 
 hint: Wheels are required for `antlr4-python3-runtime` because building from source is disabled for all packages (i.e., with `--no-build`)
 """
+
+
+OTHER_PYTHON = """\
+error: No solution found when resolving dependencies
+  cause: Because tensorflow==2.10.0 has no wheels with a matching Python ABI tag (e.g., `cp311`) and you require tensorflow==2.10.0, we can conclude that your requirements are unsatisfiable.
+
+hint: You require CPython 3.11 (`cp311`), but we only found wheels for `tensorflow` (v2.10.0) with the following Python ABI tags: `cp37m`, `cp38`, `cp39`, `cp310`
+"""
+
+
+def test_another_python_comes_before_a_build() -> None:
+    """A release that has wheels for another Python needs no build: the newest that images can have is named."""
+    hint = failure(OTHER_PYTHON, TARGET).hint
+    assert hint.startswith('choose the Python that has wheels, in the spec:  python: "3.10"; or let envbuild build it')
+    old = OTHER_PYTHON.replace(", `cp310`", "")
+    assert failure(old, TARGET).hint.startswith("let envbuild build it from source")
+
+
+def test_what_is_imported_is_not_always_the_package() -> None:
+    """Names of modules that have another package are answered by its name, as ``envbuild init`` would write it."""
+    sources = SOURCES.replace("fasttext", "sklearn")
+    assert failure(sources, TARGET).hint.startswith("write scikit-learn, if that is meant; or let envbuild build it")
+    assert failure(UNKNOWN.replace("tensorflo ", "PIL "), TARGET).hint.startswith("correct the name: pillow, or")
+    packages = {project_of(name): package for name, package in DISTRIBUTIONS.items()}
+    assert {name: packages[name] for name in IMPORTED} == IMPORTED
+    assert [f"3.{minor}" for minor in PYTHONS] == list(STANDALONE)
 
 
 def test_a_conflict_that_mentions_a_missing_wheel_stays_a_conflict() -> None:
