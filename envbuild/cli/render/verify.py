@@ -306,8 +306,10 @@ def _conclusion(table: NodeTable) -> str:
     own = next((row.node for row in table.rows if len(set(row.results)) > 1), "")
     if table.kind == "CPU":
         return _conclusion_on_cpus(table, odds, own)
+    # A row of runs of several ranks has the names of all their nodes.
+    same = "the same nodes" if " + " in table.rows[0].node else "one node"
     return {
-        "one node": "all runs were on one node: whether others give the same bits was not seen",
+        "one node": f"all runs were on {same}: whether others give the same bits was not seen",
         "equal": f"the same bits on {plural(len(table.rows), 'node')}",
         "depends": f"the bits depend on the node: each gives one result, and not the same ({odds})",
         "perhaps": f"each node gave one result, and not the same; so few runs do that {odds}: more runs: -n",

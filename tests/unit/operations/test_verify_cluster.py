@@ -141,6 +141,17 @@ def test_equal_runs_are_proved_with_their_nodes(rig: Rig) -> None:
     assert "the same bits on 2 nodes" in [line[-1] for line in render.proved(found)]
 
 
+@pytest.mark.parametrize(("names", "shown"), [(("node1", "node1"), "one node"), (("node1", "node2"), "the same nodes")])
+def test_runs_that_all_had_the_same_nodes_say_so(rig: Rig, names: tuple[str, str], shown: str) -> None:
+    """Two ranks of a run may be on two nodes: that is not one node, and other nodes were not seen either way."""
+    rig.leave = lambda folder: (
+        [rig.task(folder, n, r, world=2, node=names[r]) for n in range(3) for r in range(2)] and None
+    )
+    found = rig.verify(3, Job(nodes=len(set(names)), tasks=2 // len(set(names))))
+    lines = [line[-1] for line in render.proved(found)]
+    assert f"all runs were on {shown}: whether others give the same bits was not seen" in lines
+
+
 def test_names_that_nothing_drew_are_quoted_rank_by_rank(rig: Rig) -> None:
     """As in runs on this machine without experiments; a single rank has no number."""
     names = ["7c9e6679-7425-40de-944b-e07fc1f90ae7", "1f3870be-274f-4c49-b3e3-1a0c6728957f"]
