@@ -14,7 +14,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +27,8 @@ from envbuild.store.objects import Store
 
 _LOCAL, _DOCKER = {"ENVBUILD_ENGINE": "local"}, {"ENVBUILD_ENGINE": "docker"}
 _RUN = [ENVBUILD, "run", "--offline", "program.py"]
+_IMAGES: set[str] = set()
+"""Images that Docker may have: the tens of thousands of files that it removes with one slow down a run after that."""
 _PROGRAM = "import tensorflow\nprint(tensorflow.__version__, flush=True)\n"
 
 
@@ -152,11 +153,16 @@ def _put_away(path: Path, folder: Path) -> None:
 
 
 def _forget_images(project: Path) -> None:
-    """Remove what was recorded next to the lock, and the image that Docker has."""
+    """Remove what was recorded next to the lock; the image that Docker has goes before Docker's next run."""
     for file in project.glob("pylock.*.image.json"):
-        reference = json.loads(file.read_bytes())["reference"]
-        subprocess.run(["docker", "image", "rm", "--force", reference], capture_output=True, check=False)
+        _IMAGES.add(json.loads(file.read_bytes())["reference"])
         file.unlink()
+
+
+@atexit.register
+def _remove_images() -> None:
+    for reference in sorted(_IMAGES):
+        quietly("docker", "image", "rm", "--force", reference)
 
 
 def _system(folder: Path) -> str:
@@ -166,6 +172,10 @@ def _system(folder: Path) -> str:
 
 
 def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) -> list[Case]:
+    def prepare_docker() -> None:
+        prepare()
+        _remove_images()
+
     return [
         Case(
             name="envbuild run, local engine",
@@ -179,7 +189,7 @@ def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) 
             command=_RUN,
             cwd=project,
             environment={**store, **_DOCKER},
-            prepare=prepare,
+            prepare=prepare_docker,
             slow=True,
         ),
     ]

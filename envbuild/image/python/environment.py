@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import tarfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,12 @@ from envbuild.image.tar.layer import BLOCK, Entry, Layer, LayerWriter
 
 _SMALL = 1 << 20
 _ELF = b"\x7fELF"
-_VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
+_State = tuple[str, int, int, int, int, int]
+_VERIFIED: set[_State] = set()
 """Wheels whose digest this process has compared: a wheel is opened once for its layer and once to be compiled."""
+_TURNS: dict[_State, threading.Lock] = {}
+"""Both may be at the same time: the second one waits for the first one's digest and does not make another."""
+_TURN = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,17 +137,23 @@ def _verify(wheel: WheelFile) -> None:
     try:
         state = wheel.path.stat()
         seen = (wheel.sha256, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        if seen in _VERIFIED:
-            return
-        found = sha256_file(wheel.path) if wheel.sha256 else ""
+        with _TURN:
+            turn = _TURNS.setdefault(seen, threading.Lock())
+        with turn:
+            if seen not in _VERIFIED:
+                _compare(wheel)
+                _VERIFIED.add(seen)
     except FileNotFoundError:
         raise IntegrityError(f"{wheel.name} is not in the store", "bring it in: envbuild fetch") from None
+
+
+def _compare(wheel: WheelFile) -> None:
+    found = sha256_file(wheel.path) if wheel.sha256 else ""
     if found != wheel.sha256:
         raise IntegrityError(
             f"{wheel.name}: {wheel.path} is damaged: expected sha256 {wheel.sha256}, found {found}",
             f"remove it and build again: rm -f {shlex.quote(str(wheel.path))}",
         )
-    _VERIFIED.add(seen)
 
 
 def pack_wheels(

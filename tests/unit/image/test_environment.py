@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import tarfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import cast
@@ -17,6 +18,7 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.bytecode.compile import compile_tree
 from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, seen_wheels, unpack_bytecode
 from envbuild.image.layer_contents import derived_contents
+from envbuild.image.python import environment
 from envbuild.image.python.environment import ChangedFilesError, Contents, Made, WheelFile, pack_tree, pack_wheels
 from envbuild.image.python.wheel import main, record_digest
 from envbuild.image.tar.layer import Layer
@@ -178,6 +180,31 @@ def test_files_of_the_store_are_checked(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError) as caught:
         pack_sources(io.BytesIO(), [wheel], "3.11")
     assert caught.value.message == f"{path.name} is not in the store"
+
+
+def test_a_wheel_that_two_threads_open_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel is unpacked and compiled at the same time: the second reader waits for the first one's digest."""
+    path = make_wheel(tmp_path, "a", files={"a/__init__.py": "1"})
+    wheel = WheelFile(name=path.name, path=path, sha256=sha256_file(path))
+    hashing, other, hashed = threading.Event(), threading.Event(), []
+
+    def slowly(found: Path) -> str:
+        hashed.append(found)
+        hashing.set()
+        other.wait(0.2)  # a second one that does not wait would set it
+        return wheel.sha256
+
+    def second() -> None:
+        hashing.wait()
+        with environment.opened([wheel], "3.11"):
+            other.set()
+
+    monkeypatch.setattr(environment, "sha256_file", slowly)
+    thread = threading.Thread(target=second)
+    thread.start()
+    with environment.opened([wheel], "3.11"):
+        thread.join()
+    assert hashed == [path]
 
 
 def test_modules_of_a_wheel_that_a_step_sees_do_not_travel(tmp_path: Path) -> None:
