@@ -7,7 +7,7 @@ Programs use the standard library, or what they name: ``needs`` is a file of tes
 
 The programs were written before the detectors. Authors of the detectors did not see the ``_kept_aside`` files before
 the first evaluation (no wrong verdict, 19 of 23 first causes right), nor the ``_third`` ones, written by who worked on
-the detectors afterwards: docs/reference/verification.md has the figures. The ``_fourth`` ones were written next, before
+the detectors afterwards: docs/explanation/evaluation.md has the figures. The ``_fourth`` ones were written next, before
 the detectors were touched again, and first evaluated when that work was done. Since then programs whose expectation was
 wrong were corrected: results that were equal in truth, lines that were not the cause, programs that could not run.
 """
