@@ -219,6 +219,15 @@ def test_printed_times_and_names_that_are_none_of_the_run_are_quoted(before: str
     assert [(each.line, each.before, each.after) for each in found] == ([(2, before, after)] if quoted else [])
 
 
+@pytest.mark.parametrize("before", ["pid=", "process id = ", "I0102 03:04:10.123456 "])
+def test_numbers_of_thousands_of_digits_are_none_of_a_process(before: str) -> None:
+    """Python makes no number of so many."""
+    lines = [f"{before}{digit * 5000} a.cc:1] x\n".encode() for digit in "12"]
+    masks = masks_of(record(processes=(process(),)))
+    texts = {masks.mask(line.decode()).text for line in lines}
+    assert len(texts) == 2 or [*strange("standard output", *lines, (masks, masks))]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "far"),
     [
