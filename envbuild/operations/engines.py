@@ -146,6 +146,6 @@ def remove_changed_layers(engine: Engine, reference: str, events: Events) -> Non
     from envbuild.operations.events import Note
 
     if isinstance(engine, LocalEngine):
-        for layer in engine.remove_changed(reference):
-            text = f"the layer {layer[:12]}… in the store was changed after it was made; it is made again"
+        for digest in engine.remove_changed(reference):
+            text = f"the layer {digest[:12]}… in the store was changed after it was made; it is made again"
             events.report(Note(text=text))

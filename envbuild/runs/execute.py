@@ -100,7 +100,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     sources.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     special: tuple[list[str], list[str]] = ([], [])
-    before = workspace.scan(request.mounted, inputs, None, special[0]) if request.before is None else request.before
+    found = workspace.scan(request.mounted, inputs, None, special[0])
+    before = found if request.before is None else request.before
     around.look_first()
     began, tools, beyond = time.time_ns(), list[str](), list[str]()
     given = InputWatch() if request.watcher is None else None

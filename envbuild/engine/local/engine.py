@@ -29,7 +29,7 @@ from envbuild.engine.protocol import (
     Step,
     TreeStep,
 )
-from envbuild.errors import EngineError
+from envbuild.errors import EngineError, IntegrityError
 
 if TYPE_CHECKING:
     from envbuild.engine.local.linked import FoundTree
@@ -113,6 +113,8 @@ class LocalEngine:
     def remove_changed(self, reference: str) -> tuple[str, ...]:
         """Remove those layers of an image that somebody has changed in the store; returns their digests.
 
+        And the folder in which they are linked together: its digest is the image's.
+
         Raises:
             IntegrityError: one of them cannot be removed.
         """
@@ -120,8 +122,20 @@ class LocalEngine:
         if image is None:
             return ()
         changed = tuple(layer for layer in image.layers if self._trees.remove_changed(layer))
-        if changed:
-            remove(self._linked / image.config)  # its files are the same ones
+        folder = self._linked / image.config  # whose files are the layers'
+        if folder.is_dir():
+            from envbuild.engine.local.linked import is_changed
+
+            # also by a layer that was changed and made again for another image
+            if changed or is_changed(folder):
+                try:
+                    remove(folder)
+                except OSError as error:
+                    from envbuild.core.fs import way_out
+
+                    message = f"{folder} was changed, and cannot be removed: {error.strerror}"
+                    raise IntegrityError(message, way_out(error.errno)) from error
+                return changed or (image.config,)
         return changed
 
     def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:

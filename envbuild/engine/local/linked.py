@@ -147,6 +147,23 @@ def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None)
         return False
 
 
+def is_changed(folder: Path) -> bool:
+    """Whether somebody has changed a linked tree's folder, its layers being as they were made.
+
+    Only files that are none of its layers' are read: those of a layer that was made again since, and copies.
+    """
+    known = _known(folder)
+    if known is None:
+        return False
+    layers = [folder.parent.with_name("trees") / layer for layer in reversed(known.layers)]
+    try:
+        return not _is_merged([f"{layer}/{_TREE}" for layer in layers], f"{folder}/{_TREE}")
+    except FileNotFoundError:
+        return True
+    except OSError:  # another user's store, which nobody else changes
+        return False
+
+
 def prepare(tree: FoundTree, own: Path) -> None:
     """Fill a run's own folder: what it has copies of, and places for what it shares.
 

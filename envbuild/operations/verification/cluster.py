@@ -1,6 +1,6 @@
 """``verify --on slurm``: runs of one program spread over nodes as a job array, gathered and compared as usual.
 
-Each task of the array is one run, of one or several ranks (``verify_part``). Records, traces and copies of the project
+Each task of the array is one run, of one or several ranks (``part``). Records, traces and copies of the project
 are on the file system that the nodes share, so that all that ``verify`` compares is there. Ranks are compared each with
 itself in the other runs; two runs are equal if all their ranks are.
 """

@@ -230,14 +230,15 @@ _SKIPPED, _HEAD = range(0x184D2A50, 0x184D2A60), 8
 
 def notes_of_frames(out: Canonical, data: bytes) -> bytes:
     """Count the frames at the beginning of data that decoders pass over, and return what is behind them."""
-    while int.from_bytes(data[:4], "little") in _SKIPPED and len(data) >= _HEAD:
-        end = _HEAD + int.from_bytes(data[4:_HEAD], "little")
+    at = 0  # a file may have a million of them, each with nothing in it
+    while len(data) - at >= _HEAD and int.from_bytes(data[at : at + 4], "little") in _SKIPPED:
+        end = at + _HEAD + int.from_bytes(data[at + 4 : at + _HEAD], "little")
         if end > len(data):
             raise UnreadableError("compressed data that end too early")
-        out.spend(end)
-        out.add("", data[:end])
-        data = data[end:]
-    return data
+        out.spend(end - at)
+        out.add("", data[at:end])
+        at = end
+    return data[at:]
 
 
 def _noted(data: bytes) -> bytes:

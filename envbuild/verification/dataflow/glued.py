@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 _MARKS = (",", ".")
-_PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
+_PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(?:[1-9*][\d*]*)?(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
 _OF_SECONDS = re.compile(r"%[STXcrfs][,.]\Z")
 """The end of a text by which a time is formatted."""

@@ -7,7 +7,7 @@ import re
 from envbuild.core.patterns import lazy
 
 _DURATION = lazy(
-    r"(?<![\w.])(?P<sign>-\s?)?(?P<number>(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?)\s?"
+    r"(?<![\w.])(?P<sign>-\s?)?(?P<number>(?:\d+(?:,\d+){0,6}(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?)\s?"
     r"(?P<unit>ns|[uµμ]s|ms|s|secs?|seconds?|min|mins|minutes?|h|hours?|milliseconds?|microseconds?)(?![\w/])",
     re.IGNORECASE,
 )

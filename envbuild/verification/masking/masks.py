@@ -107,6 +107,8 @@ _OBJECTS = 16
 """Of whose multiples addresses of objects and of threads are."""
 _THREADS, _OTHER_THREADS = range(0x7E0000000000, 0x800000000000), 1 << 12
 """What Python calls a thread's identity, and how many threads there may be whose numbers are behind the processes'."""
+_LONGEST_NUMBER = 40
+"""Digits that are enough to see that a number is none of a process; ``int`` takes no more than some thousands."""
 _BEHIND_DATE = "(?P<keep>⟨date⟩[-_.])"
 _HMS = re.compile(r"\d+(?:[.,]\d+)?")
 _ESTIMATED = re.compile(
@@ -401,7 +403,7 @@ class Masks:
             kinds.add(_OF_RUN)
         if self._strict and rule.text == TIME_OF_DAY and not self._may_be_of_day(found):
             return found[0]
-        if rule.mark == "pid" and not self.may_be_process(int(found[0][len(keep or "") :])):
+        if rule.mark == "pid" and not self.may_be_process(_number(found[0][len(keep or "") :])):
             return found[0]
         kinds.add(rule.kind)
         name = found[0][len(keep or "") :]
@@ -422,7 +424,7 @@ class Masks:
             case "worker":
                 return True
             case "pid":
-                return bool(self._own_processes) and int(name) not in self._own_processes
+                return bool(self._own_processes) and _number(name) not in self._own_processes
             case "log":
                 return self._is_other_log(name)
             case "port":
@@ -475,7 +477,7 @@ class Masks:
             noon = datetime(_utc(self._start).year, int(found[1]), int(found[2]), 12, tzinfo=timezone.utc).timestamp()
         except ValueError:
             return True
-        thread = int(found[4] or 0)
+        thread = _number(found[4] or "0")
         return self._is_other_date(found[3], noon) or (
             bool(self._processes) and thread not in _THREADS and thread >= self._processes.stop + _OTHER_THREADS
         )
@@ -489,6 +491,11 @@ class Masks:
         hours, minutes, seconds = (float(part.replace(",", ".")) for part in _HMS.findall(found[0])[:3])
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
         return self.is_of_day(hours * 3600 + minutes * 60 + seconds) or _ESTIMATED.search(around) is not None
+
+
+def _number(digits: str) -> int:
+    """Return the number that digits are, the first ones of very many."""
+    return int(digits[:_LONGEST_NUMBER])
 
 
 def _utc(seconds: float) -> datetime:

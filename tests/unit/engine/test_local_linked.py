@@ -6,14 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from envbuild.engine import overlay
 from envbuild.engine.local import linked
+from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.local.images import StoredImage
 from envbuild.engine.local.linked import FoundTree, LinkedTrees
 from envbuild.engine.local.trees import Tree, Trees
 from envbuild.image.tar.layer import Entry, LayerWriter
-from tests.unit.engine.test_local_trees import BOOT, quiet
+from tests.unit.engine.test_local_trees import BOOT, Folder, quiet
 
 IMAGE = "1" * 64
 BIG = b"x" * (1 << 20)
@@ -94,6 +97,34 @@ def test_what_a_run_has_of_its_own(made: FoundTree, tmp_path: Path) -> None:
         "/bin/tool": "created",
     }
     assert linked.is_sound(made.path.parent)
+
+
+@pytest.mark.parametrize("how", ["replaced", "added", "removed", "other layer"])
+def test_what_somebody_changed_is_linked_anew(how: str, made: FoundTree, tmp_path: Path) -> None:
+    """Files of the linked tree itself, and those of a layer that was changed and made again for another image."""
+    engine = LocalEngine(Folder(tmp_path), BOOT)
+    image = StoredImage(
+        config=IMAGE, manifest="", tag="t", layers=made.known.layers, architecture="amd64", environment={}
+    )
+    (tmp_path / "images").mkdir(exist_ok=True)
+    (tmp_path / f"images/{IMAGE}.json").write_bytes(msgspec.json.encode(image))
+    assert engine.remove_changed(f"sha256:{IMAGE}") == ()
+    file = made.path / "usr/lib/kept"
+    if how == "replaced":
+        file.unlink()
+        file.write_bytes(b"KEPT")
+    elif how == "added":
+        (made.path / "usr/lib/new").touch()
+    elif how == "removed":
+        file.unlink()
+    else:
+        file.write_bytes(b"KEPT")
+        trees = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+        lower = made.known.layers[0]
+        assert trees.remove_changed(lower)
+        trees.make(lower, tmp_path / "lower.tar", quiet)
+    assert engine.remove_changed(f"sha256:{IMAGE}") == (IMAGE,)
+    assert not made.path.exists()
 
 
 def test_a_folder_that_cannot_be_listed_hides_nothing_else(

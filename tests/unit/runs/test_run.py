@@ -213,6 +213,13 @@ def test_what_was_there_before_may_be_known_from_another_rank(project: Path) -> 
     assert [each.path for each in record.outputs] == ["early"]
 
 
+def test_fifos_that_were_there_are_none_of_a_rank(project: Path) -> None:
+    """Whatever is known of the state before from another rank."""
+    os.mkfifo(project / "old")
+    record = run(a_request(project, "train.py", before=scan(project)), Engine())
+    assert not [each for each in record.outside_left_out if "old" in each]
+
+
 def test_verbatim_keeps_a_script_a_command(project: Path) -> None:
     """After ``--`` nothing is guessed."""
     assert command_line(a_request(project, "train.py", verbatim=True))[0] == ("train.py",)

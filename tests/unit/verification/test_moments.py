@@ -6,6 +6,7 @@ import gzip
 import io
 import struct
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -217,6 +218,25 @@ def test_printed_times_and_names_that_are_none_of_the_run_are_quoted(before: str
     masks = masks_of(record(processes=(process(),)))
     found = [*strange("standard output", f"a\n{before}\n".encode(), f"a\n{after}\n".encode(), (masks, masks))]
     assert [(each.line, each.before, each.after) for each in found] == ([(2, before, after)] if quoted else [])
+
+
+@pytest.mark.parametrize("before", ["pid=", "process id = ", "I0102 03:04:10.123456 "])
+def test_numbers_of_thousands_of_digits_are_none_of_a_process(before: str) -> None:
+    """Python makes no number of so many."""
+    lines = [f"{before}{digit * 5000} a.cc:1] x\n".encode() for digit in "12"]
+    masks = masks_of(record(processes=(process(),)))
+    texts = {masks.mask(line.decode()).text for line in lines}
+    assert len(texts) == 2 or [*strange("standard output", *lines, (masks, masks))]
+
+
+def test_rows_of_numbers_take_no_time_that_grows_with_their_square() -> None:
+    """A table has thousands of such lines."""
+    line = "2026-01-02 03:04:10," + "1," * 2000
+    begin = time.process_time()
+    for _ in range(50):
+        assert not are_far_apart(line, line)
+    assert time.process_time() - begin < 20
+    assert are_far_apart("took -1,5 s", "took 1,5 s")
 
 
 @pytest.mark.parametrize(
