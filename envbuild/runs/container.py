@@ -176,18 +176,18 @@ def _version_control(request: RunRequest) -> Iterator[Mount]:
     A link cannot be protected so, and the caller may mount something else there. A copy of the project has its own.
     """
     path = request.project / ".git"
-    if _is_own(request, path.name) and path.exists() and not path.is_symlink():
+    if is_own(request, path.name) and path.exists() and not path.is_symlink():
         yield Mount(source=path, target=f"{layout.WORKSPACE}/.git", read_only=True)
 
 
 def _own_state(request: RunRequest) -> Iterator[Mount]:
     """Yield the empty folder that the program finds in the place of envbuild's own: records are not its to change."""
-    if _is_own(request, STATE_FOLDER):
+    if is_own(request, STATE_FOLDER):
         empty = request.project / STATE_FOLDER / EMPTY
         yield Mount(source=empty, target=f"{layout.WORKSPACE}/{STATE_FOLDER}", read_only=True)
 
 
-def _is_own(request: RunRequest, name: str) -> bool:
+def is_own(request: RunRequest, name: str) -> bool:
     """Whether the program sees a folder of the project itself, not of a copy, and the caller mounts nothing there."""
     target = f"{layout.WORKSPACE}/{name}"
     return request.workspace is None and not any(mount.target.rstrip("/") == target for mount in request.mounts)

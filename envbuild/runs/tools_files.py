@@ -71,7 +71,7 @@ _CACHE = lazy(
 _OF_PROJECT = lazy(
     rf".*/(?:{_COMPILED}|\.pytest_cache/(?:README\.md|\.gitignore|CACHEDIR\.TAG|v/cache/\w+)"
     r"|\.git/(?:index|index\.lock|gc\.log)"
-    rf"|\.envbuild/(?:(?!.*\.{_OF_RESULTS}\Z)[^/]+|(?:runs|verify|locks|sources|inputs|bisect-[^/]+)/.*)"
+    rf"|\.envbuild/(?:(?!.*\.{_OF_RESULTS}\Z)[^/]+|(?:runs|verify|locks|sources|inputs|ranks|jobs|bisect-[^/]+)/.*)"
     r"|\.(?:mypy|ruff)_cache/(?:\.gitignore|CACHEDIR\.TAG|\d[\d.]*/.*))"
 )
 """What tools write into folders of their own in a project."""

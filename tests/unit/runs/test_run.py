@@ -788,6 +788,24 @@ def test_the_program_does_not_see_records_but_of_a_copy_or_where_the_caller_moun
     assert list((project / ".envbuild/empty").iterdir()) == []
 
 
+def test_what_envbuild_keeps_in_the_project_is_nothing_that_a_program_left(project: Path) -> None:
+    """What ranks exchange comes while one of them runs; thousands of records are not looked at."""
+
+    def action(folder: Path) -> int:
+        meeting = project / ".envbuild/ranks/1"
+        meeting.mkdir(parents=True)
+        (meeting / "answer-1.json").write_text("{}")
+        for number in range(6000):
+            (project / ".envbuild/runs" / f"{number}.json").touch()
+        (project / ".venv").mkdir()
+        (project / ".venv/w.npy").touch()
+        return 0
+
+    record = run(a_request(project, "train.py"), Engine(action))
+    assert [each for each in record.outside_left_out if ".envbuild" in each] == []
+    assert [each for each in record.outside_left_out if ".venv/w.npy" in each] != []
+
+
 @pytest.mark.parametrize("name", [".envbuild", ".envbuild/runs", ".envbuild/empty"])
 def test_a_state_folder_that_is_a_link_is_refused(
     project: Path, name: str, tmp_path_factory: pytest.TempPathFactory
