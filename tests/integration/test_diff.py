@@ -76,7 +76,7 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
         '            - parser.add_argument("--learning-rate", type=float, default=0.1)\n'
         '            + parser.add_argument("--learning-rate", type=float, default=0.01)\n'
         "same      command, seeds, switches, environment, options, packages, host\n"
-        "unknown   git\n"
+        "unknown   git (neither was run in a repository)\n"
     )
     *tried, answer = steps.splitlines()
     assert [line.removeprefix("bisect").strip().rpartition("  ")[0].split("  ", 1)[0] for line in tried] == [

@@ -100,7 +100,7 @@ _CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.
 _WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE)
 _HALF = re.compile(r"\s?([ap])m\b", re.IGNORECASE)
 _OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)\b")
-_GLOG = re.compile(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)\S*(?:\s+(\d+))?")
+_GLOG = re.compile(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)(\d*)\S*(?:\s+(\d+))?")
 _PORTS = range(32768, 61000)
 """Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
 _OBJECTS = 16
@@ -473,14 +473,16 @@ class Masks:
         found = _GLOG.match(text)
         if found is None:
             return False
+        thread = _number(found[5] or "0")
+        if bool(self._processes) and thread not in _THREADS and thread >= self._processes.stop + _OTHER_THREADS:
+            return True
+        if found[1] == found[2] == "00":  # absl's, before a program has set a time zone: 0000 00:00:⟨since 1970⟩
+            return not found[3].startswith("00:00:") or self.is_strange(float(found[3][6:] + found[4]))
         try:
             noon = datetime(_utc(self._start).year, int(found[1]), int(found[2]), 12, tzinfo=timezone.utc).timestamp()
         except ValueError:
             return True
-        thread = _number(found[4] or "0")
-        return self._is_other_date(found[3], noon) or (
-            bool(self._processes) and thread not in _THREADS and thread >= self._processes.stop + _OTHER_THREADS
-        )
+        return bool(found[4]) or self._is_other_date(found[3], noon)
 
     def _is_other_day(self, noon: float | None) -> bool:
         """Whether a day is none on which the run was, by UTC; ``noon`` of it, in seconds since 1970."""
