@@ -83,8 +83,16 @@ def _in_events(one: Ran, other: Ran, ignore: Sequence[str]) -> Iterator[str]:
 def _other(
     path: str, strange: tuple[Mapping[str, str], Mapping[str, str]], given: tuple[frozenset[str], frozenset[str]]
 ) -> Iterator[str]:
-    """Quote the first place of a file that has other times in two runs."""
+    """Quote the first place of a file that has other times in two runs.
+
+    Of names that one run alone has, as of members in a folder with the date, times are compared in their order.
+    """
+    mine, theirs = (
+        [time for name, time in of.items() if name not in other] for of, other in (strange, (strange[1], strange[0]))
+    )
     for name in {**strange[0], **strange[1]}:
+        if mine == theirs and not (name in strange[0] and name in strange[1]):
+            continue
         times = strange[0].get(name, ""), strange[1].get(name, "")
         if times[0] != times[1] and not all(map(_is_given, times, given)):
             yield f"{encodable(path)}: {name}: {_shown(times)}"

@@ -128,6 +128,29 @@ def test_a_date_that_does_not_exist_is_quoted() -> None:
     assert strange_times(_runs(one, other), ())
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "quoted"),
+    [
+        ((1980, 0, 0, 0, 0, 0), (1980, 0, 0, 0, 0, 0), False),  # PyTorch's
+        ((1980, 0, 0, 0, 0, 0), (2026, 1, 2, 3, 4, 10), False),
+        ((1999, 5, 6, 7, 8, 10), (1999, 5, 6, 7, 8, 10), False),
+        ((1999, 5, 6, 7, 8, 10), (1999, 5, 6, 7, 8, 12), True),
+        ((1980, 0, 0, 0, 0, 0), (1999, 5, 6, 7, 8, 12), True),
+    ],
+)
+def test_dates_of_members_with_other_names(before: tuple[int, ...], after: tuple[int, ...], *, quoted: bool) -> None:
+    """Archives whose folder has the time in its name: ``ckpt_20260102-030407/data.pkl``."""
+    packed = []
+    for date, folder in ((before, "m_20260102-030407"), (after, "m_20260102-030409")):
+        data = io.BytesIO()
+        with zipfile.ZipFile(data, "w") as archive:
+            member = zipfile.ZipInfo(f"{folder}/w")
+            member.date_time = date
+            archive.writestr(member, b"w")
+        packed.append(data.getvalue())
+    assert bool(strange_times(_runs(*packed), ())) is quoted
+
+
 def test_a_date_of_the_day_with_another_time_is_quoted_in_a_pdf() -> None:
     """The day is that of the run."""
     found = []
