@@ -106,16 +106,9 @@ def _has_schema(members: list[zipfile.ZipInfo]) -> bool:
     return bool(members) and members[-1].filename == SCHEMA and members[-1].file_size <= _SCHEMA
 
 
-_NO_DATES = ((1980, 0, 0, 0, 0, 0), (1980, 1, 1, 0, 0, 0))
-"""What a member has that nobody gave a date: PyTorch's, and ``ZipInfo``'s own."""
-
-
 def _time_of(out: Canonical, name: str, member: zipfile.ZipInfo) -> None:
     """Note the time of a member; one of no day that there is has been made up."""
     text = repr(member.date_time)
-    if member.date_time in _NO_DATES:
-        out.time_of_writing(text, name=name, moment=None)
-        return
     try:
         moment = datetime(*member.date_time, tzinfo=timezone.utc).timestamp()
     except ValueError:

@@ -215,6 +215,14 @@ def first_difference(
     return blanks
 
 
+def _alike(before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[tuple[Row, Row]]:
+    """Yield the lines of two streams in pairs, up to the first that differs in more than what is masked."""
+    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
+        if mine.masked.text != theirs.masked.text:
+            return
+        yield mine, theirs
+
+
 def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
     """Yield the lines of two streams that are equal but for what nothing but a unit shows to be a measurement.
 
@@ -223,9 +231,7 @@ def guessed(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
         before, after: what was printed, line by line alike but for what is masked.
         masks: of the two runs.
     """
-    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
-        if mine.masked.text != theirs.masked.text:
-            return
+    for mine, theirs in _alike(before, after, masks):
         if mine.masked.guessed and theirs.masked.guessed and mine.text != theirs.text:
             yield TextDifference(path=name, line=mine.number, before=mine.text, after=theirs.text)
 
@@ -241,9 +247,7 @@ def strange(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) 
         before, after: what was printed, line by line alike but for what is masked.
         masks: of the two runs.
     """
-    for mine, theirs in zip(rows(before, masks[0]), rows(after, masks[1]), strict=False):
-        if mine.masked.text != theirs.masked.text:
-            return
+    for mine, theirs in _alike(before, after, masks):
         if mine.text == theirs.text or not mine.masked.kinds:
             continue
         if (

@@ -161,7 +161,7 @@ def build(archive: Archive, engine: FakeEngine, folder: Path) -> Path:
 
 
 def test_essential_packages_are_seeded_with_merged_usr(archive: Archive, tmp_path: Path) -> None:
-    """Top-level folders move to /usr, their links stand, documents and devices and other packages stay out.
+    """Top-level folders move to /usr, their links stay, documents and devices and other packages stay out.
 
     dpkg's shell library is there: dpkg-maintscript-helper reads it, in Ubuntu's base-files before dpkg is installed.
     """
