@@ -10,11 +10,6 @@ from pathlib import Path
 import msgspec
 
 from envbuild.core.fs import read_foreign
-from envbuild.verification.content.archives import read_tar, read_zip, unpack
-from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
-from envbuild.verification.content.avro import is_avro, read_avro
-from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
-from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import (
     DEPTH,
     FILE,
@@ -26,48 +21,26 @@ from envbuild.verification.content.canonical import (
     TooMuchError,
     UnreadableError,
 )
-from envbuild.verification.content.cbor import is_cbor, read_cbor
-from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
-from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
 from envbuild.verification.content.documents import read_text
-from envbuild.verification.content.duckdb import is_database as is_duckdb
-from envbuild.verification.content.duckdb import read_database as read_duckdb
-from envbuild.verification.content.event_files import is_event_file, read_event_file
-from envbuild.verification.content.examples import are_records, read_records
-from envbuild.verification.content.fingerprints import is_fingerprint, read_fingerprint
-from envbuild.verification.content.hdf5_times import is_hdf5, read_hdf5
-from envbuild.verification.content.images import read_jpeg, read_pdf, read_png
+from envbuild.verification.content.formats import format_of, is_database, is_text
 from envbuild.verification.content.lance import is_manifest as is_lance
 from envbuild.verification.content.lance import may_have_files
 from envbuild.verification.content.lance import read_manifest as read_lance
-from envbuild.verification.content.locks import is_lock, read_lock
-from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
 from envbuild.verification.content.mlflow import metric_of, read_metric
-from envbuild.verification.content.msgpack import is_msgpack, read_msgpack
 from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
-from envbuild.verification.content.onnx import is_model
-from envbuild.verification.content.onnx import read_model as read_onnx
-from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.content.snakemake import is_log as is_log_of_snakemake
 from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
 from envbuild.verification.content.stage_locks import is_stage_lock, without_digests
-from envbuild.verification.content.storages import is_storage_file, read_storage_file
-from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
-from envbuild.verification.content.wandb import MAGIC as TRANSACTIONS
-from envbuild.verification.content.wandb import is_log as is_log_of_wandb
-from envbuild.verification.content.wandb import read_log, read_transactions
 from envbuild.verification.masking.masks import Masks
 
-_COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
 _SEARCHED = 4 << 30
 """Bytes that are looked through for names, as often as there are names."""
 _OF_LOGS = ("-wal", "-shm")
 """Ends of the names that SQLite gives a database's write-ahead log, and its index."""
-_ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
 
 def read_file(path: Path, masks: Masks) -> Content | None:
@@ -85,7 +58,7 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_manifest(path, data, masks)
     if is_lance(path, data):
         return _of_lance(path, data, masks)
-    if path.name == CACHE and _kind(data) == "database":
+    if path.name == CACHE and is_database(data):
         return _of_cache(path, data, masks)
     if is_log_of_snakemake(path):
         return _of_jobs(data, masks)
@@ -95,9 +68,9 @@ def read_file(path: Path, masks: Masks) -> Content | None:
         return _of_operations(path, data, masks)
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
-        if database is not None and _kind(database) == "database":
+        if database is not None and is_database(database):
             return _of_log(data, database, masks)
-    if is_stage_lock(path) and _is_text(data):
+    if is_stage_lock(path) and is_text(data):
         return _of_stage_lock(path, data, masks)
     content = read(data, masks)
     return content if content is not None else _with_own_names(data, masks)
@@ -283,152 +256,9 @@ def _nested(depth: int) -> Callable[[Canonical, str, bytes], None]:
 
 def _opens(data: bytes) -> bool:
     """Whether data inside a file are of a format that is opened."""
-    return _kind(data) != "" or (b"\0" not in data and _is_text(data))
-
-
-def _kind(data: bytes) -> str:
-    """Name the format; empty for texts and all else."""
-    for start, kind in _COMPRESSED.items():
-        if data.startswith(start):
-            return kind
-    if data[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-        return "zip"
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "jpeg"
-    if data.startswith(b"%PDF-"):
-        return "pdf"
-    if data.startswith(b"SQLite format 3\0"):
-        return "database"
-    if data[257:262] == b"ustar":
-        return "tar"
-    if data.startswith(_ZLIB) and not _is_text(data):  # as joblib compresses by default
-        return "zlib"
-    if data.startswith(MAGIC):
-        return "lz4"
-    if data.startswith(PARQUET) and data.endswith(PARQUET):
-        return "parquet"
-    if data.startswith(ARROW + b"\0\0") and data.endswith(ARROW):
-        return "arrow"
-    if data.startswith(NUMPY):
-        return "array"
-    if data.startswith(MODEL):
-        return "boosted model"
-    if is_hash_file(data):
-        return "hash file"
-    if is_profile(data):
-        return "profile"
-    if is_event_file(data):
-        return "events"
-    if is_safetensors(data):
-        return "safetensors"
-    if are_records(data):
-        return "records"
-    if is_storage_file(data):
-        return "storages"
-    if is_snapshot(data):
-        return "snapshot"
-    if is_spec(data):
-        return "spec"
-    if is_lock(data):
-        return "lock"
-    if is_avro(data):
-        return "avro"
-    if is_duckdb(data):
-        return "duckdb"
-    if data.startswith(TRANSACTIONS):
-        return "transactions"
-    if is_log_of_wandb(data):
-        return "log"
-    if is_fingerprint(data):
-        return "fingerprint"
-    if is_model(data):
-        return "onnx"
-    if is_hdf5(data):
-        return "hdf5"
-    if is_operations(data):
-        return "operations"
-    if is_msgpack(data):
-        return "msgpack"
-    if is_cbor(data):
-        return "cbor"
-    return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
+    return format_of(data) is not None or (b"\0" not in data and is_text(data))
 
 
 def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
-    kind, nested = _kind(data), _nested(depth)
-    if kind in ("gz", "bz2", "xz", "zst", "lzma", "zlib"):
-        nested(out, path, unpack(out, data, kind))
-    elif kind == "zip":
-        read_zip(out, path, data, nested)
-    elif kind == "tar":
-        read_tar(out, path, data, nested)
-    elif kind == "png":
-        read_png(out, path, data)
-    elif kind == "jpeg":
-        read_jpeg(out, path, data)
-    elif kind == "pdf":
-        read_pdf(out, path, data)
-    elif kind == "database":
-        read_database(out, path, data, nested)
-    elif kind == "lz4":
-        nested(out, path, unpack_lz4(out, data))
-    elif kind == "parquet":
-        read_parquet(out, path, data, nested)
-    elif kind == "arrow":
-        read_arrow(out, path, data, nested)
-    elif kind == "hash file":
-        read_hash_file(out, path, data, nested)
-    elif kind == "boosted model":
-        read_model(out, path, data)
-    elif kind == "profile":
-        read_profile(out, path, data)
-    elif kind == "events":
-        read_event_file(out, path, data)
-    elif kind == "array":
-        read_npy(out, path, data, nested)
-    elif kind == "safetensors":
-        read_safetensors(out, path, data, nested)
-    elif kind == "records":
-        read_records(out, path, data)
-    elif kind == "storages":
-        read_storage_file(out, path, data, nested)
-    elif kind == "snapshot":
-        read_snapshot(out, path, data)
-    elif kind == "spec":
-        read_spec(out, path, data)
-    elif kind == "lock":
-        read_lock(out, path, data)
-    elif kind == "avro":
-        read_avro(out, path, data)
-    elif kind == "duckdb":
-        read_duckdb(out, path, data)
-    elif kind == "transactions":
-        read_transactions(out, path, data, nested)
-    elif kind == "log":
-        read_log(out, path, data, nested)
-    elif kind == "fingerprint":
-        read_fingerprint(out, path, data)
-    elif kind == "onnx":
-        read_onnx(out, path, data, nested)
-    elif kind == "hdf5":
-        read_hdf5(out, path, data)
-    elif kind == "operations":
-        read_operations(out, path, data, nested)
-    elif kind == "msgpack":
-        read_msgpack(out, path, data, nested)
-    elif kind == "cbor":
-        read_cbor(out, path, data, nested)
-    elif kind == "pickle":
-        read_pickles(out, path, data, nested)
-    else:
-        read_text(out, path, data, nested)
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    known = format_of(data)
+    (read_text if known is None else known.read)(out, path, data, _nested(depth))
