@@ -55,23 +55,25 @@ def read_file(path: Path, masks: Masks) -> Content | None:
     if data is None:
         return None
     if path.name == MANIFEST and is_manifest(data):
-        return _of_manifest(path, data, masks)
+        return _content(masks, lambda out: read_manifest(out, path.parent, data, _nested(0)))
     if is_lance(path, data):
-        return _of_lance(path, data, masks)
+        return _content(masks, lambda out: read_lance(out, path.parent, data))
     if path.name == CACHE and is_database(data):
-        return _of_cache(path, data, masks)
+        return _content(masks, lambda out: _of_cache(out, path, data))
     if is_log_of_snakemake(path):
-        return _of_jobs(data, masks)
-    if (metric := metric_of(path)) and (content := _of_metric(metric, data, masks)) is not None:
-        return content
+        return _content(masks, lambda out: read_log_of_snakemake(out, data))
+    if metric := metric_of(path):
+        content = _content(masks, lambda out: read_metric(out, metric, data))
+        if content is not None:
+            return content
     if is_operations(data):
-        return _of_operations(path, data, masks)
+        return _content(masks, lambda out: _of_operations(out, path, data))
     if path.name.endswith(_OF_LOGS) and (is_log(data) or is_index_of_log(data)):
         database = read_foreign(path.with_name(path.name[: -len(_OF_LOGS[0])]), FILE)
         if database is not None and is_database(database):
-            return _of_log(data, database, masks)
+            return _content(masks, lambda out: _of_log(out, data, database))
     if is_stage_lock(path) and is_text(data):
-        return _of_stage_lock(path, data, masks)
+        return _content(masks, lambda out: _opened(out, "", without_digests(out, path.parent, data), 0))
     content = read(data, masks)
     return content if content is not None else _with_own_names(data, masks)
 
@@ -98,61 +100,21 @@ def _with_own_names(data: bytes, masks: Masks) -> Content | None:
     return out.result() if len(places) > 1 else None
 
 
-def _of_log(data: bytes, database: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
+def _content(masks: Masks, read: Callable[[Canonical], frozenset[str] | None], left: int = UNPACKED) -> Content | None:
+    """Return what ``read`` counts, with the paths that it returns as parts; None if it finds the data unreadable."""
+    out = Canonical(masks=masks, left=left)
     try:
-        if is_log(data):
-            read_database(out, "", database, _nested(0), data)
-        else:
-            out.add("", "the index of a write-ahead log")
+        parts = read(out)
     except UnreadableError:
         return None
-    return out.result()
+    return msgspec.structs.replace(out.result(), parts=parts or frozenset())
 
 
-def _of_manifest(path: Path, data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
-    try:
-        parts = read_manifest(out, path.parent, data, _nested(0))
-    except UnreadableError:
-        return None
-    return msgspec.structs.replace(out.result(), parts=parts)
-
-
-def _of_lance(path: Path, data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
-    try:
-        parts = read_lance(out, path.parent, data)
-    except UnreadableError:
-        return None
-    return msgspec.structs.replace(out.result(), parts=parts)
-
-
-def _of_stage_lock(path: Path, data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
-    try:
-        _opened(out, "", without_digests(out, path.parent, data), 0)
-    except UnreadableError:
-        return None
-    return out.result()
-
-
-def _of_jobs(data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
-    try:
-        read_log_of_snakemake(out, data)
-    except UnreadableError:
-        return None
-    return out.result()
-
-
-def _of_metric(name: str, data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
-    try:
-        read_metric(out, name, data)
-    except UnreadableError:
-        return None
-    return out.result()
+def _of_log(out: Canonical, data: bytes, database: bytes) -> None:
+    if is_log(data):
+        read_database(out, "", database, _nested(0), data)
+    else:
+        out.add("", "the index of a write-ahead log")
 
 
 def has_parts(path: Path) -> bool:
@@ -160,8 +122,7 @@ def has_parts(path: Path) -> bool:
     return path.name in (MANIFEST, CACHE) or may_have_files(path) or is_stage_lock(path)
 
 
-def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
-    out = Canonical(masks=masks)
+def _of_cache(out: Canonical, path: Path, data: bytes) -> frozenset[str]:
     parts: set[str] = set()
 
     def files(out: Canonical, where: str, name: str) -> bool:
@@ -177,22 +138,14 @@ def _of_cache(path: Path, data: bytes, masks: Masks) -> Content | None:
         _nested(0)(out, where, data)
         return True
 
-    try:
-        read_database(out, "", data, _nested(0), files=files)
-    except UnreadableError:
-        return None
-    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
+    read_database(out, "", data, _nested(0), files=files)
+    return frozenset(parts)
 
 
-def _of_operations(path: Path, data: bytes, masks: Masks) -> Content | None:
+def _of_operations(out: Canonical, path: Path, data: bytes) -> frozenset[str]:
     """Open the log of a run of Neptune, which counts what it noted of the machine too, and so do files next to it."""
-    out = Canonical(masks=masks)
-    try:
-        last = str(read_operations(out, "", data, _nested(0))).encode()
-    except UnreadableError:
-        return None
-    parts = {name for name in COUNTERS if read_foreign(path.with_name(name), len(last)) == last}
-    return msgspec.structs.replace(out.result(), parts=frozenset(parts))
+    last = str(read_operations(out, "", data, _nested(0))).encode()
+    return frozenset(name for name in COUNTERS if read_foreign(path.with_name(name), len(last)) == last)
 
 
 def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:
@@ -203,12 +156,7 @@ def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | No
         masks: of the run that wrote it.
         unpacked: bytes that may come out of all archives in it.
     """
-    out = Canonical(masks=masks, left=unpacked)
-    try:
-        _opened(out, "", data, 0)
-    except UnreadableError:
-        return None
-    return out.result()
+    return _content(masks, lambda out: _opened(out, "", data, 0), unpacked)
 
 
 def leaves(data: bytes, masks: Masks) -> list[tuple[str, bytes | str]]:
