@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,3 +75,14 @@ def _last_one_cleans_up() -> Iterator[None]:
 def _project(made: Project, tmp_path: Path) -> Project:
     """A copy of that project, over the same store."""
     return made.copy(tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many seconds each file took, the longest first: a file is the unit that a worker takes."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_")] += report.duration
+    terminalreporter.section("seconds by file")
+    terminalreporter.line(", ".join(f"{name} {total:.0f}" for name, total in seconds.most_common() if total >= 1))
