@@ -156,7 +156,7 @@ def remove_dead(path: Path) -> int:
 def atomic_write(path: Path, data: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
     """Write ``data`` to ``path`` as ``atomic_file`` does; an equal file is left alone."""
     with suppress(OSError):
-        if path.read_bytes() == data:
+        if read_regular(path, len(data)) == data:
             return
     with atomic_file(path, mode=mode, sync=sync) as stream:
         stream.write(data)

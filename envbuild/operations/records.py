@@ -16,18 +16,24 @@ from envbuild.record.model import Record, RecordError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectRuns:
-    """The readable records of a project, newest first; ``jobs`` has those of one start together."""
+    """The readable records of a project, newest first; ``jobs`` has those of one start together.
+
+    Attributes:
+        unreadable: runs whose records are there and cannot be read.
+    """
 
     project: Path
     records: tuple[Record, ...]
     jobs: tuple[JobRecord, ...]
+    unreadable: tuple[str, ...] = ()
 
 
 def list_records(folder: Path) -> ProjectRuns:
     """Return the records of the project that holds a folder."""
     project = project_of(folder)
     records = history.list_runs(project)
-    return ProjectRuns(project=project, records=records, jobs=jobs.group(records))
+    unreadable = history.unreadable_runs(project, records)
+    return ProjectRuns(project=project, records=records, jobs=jobs.group(records), unreadable=unreadable)
 
 
 def earlier_job(job: JobRecord, folder: Path) -> JobRecord | None:

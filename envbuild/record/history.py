@@ -64,6 +64,14 @@ def list_runs(project: Path) -> tuple[Record, ...]:
     return tuple(_records(project))
 
 
+def unreadable_runs(project: Path, known: Sequence[Record]) -> tuple[str, ...]:
+    """Return the identities of runs that have a record, and none that ``list_runs`` found; newest first."""
+    found = {record.id for record in known}
+    folder = project / STATE_FOLDER / "runs"
+    names = (name for name in _identities(project) if name not in found)
+    return tuple(name for name in names if os.path.lexists(folder / name / _NAME))
+
+
 def find_run(project: Path, prefix: str) -> Record:
     """Return the one record whose identity begins with ``prefix`` (case does not matter).
 
@@ -79,7 +87,8 @@ def find_run(project: Path, prefix: str) -> Record:
     try:
         return _load(project, found[0])
     except OSError as error:
-        raise RecordError(f"cannot read {error.filename}: {error.strerror}") from None
+        hint = "check what it is and who may read it, or remove its folder"
+        raise RecordError(f"cannot read {error.filename}: {error.strerror}", hint) from None
 
 
 def find_job(project: Path, name: str) -> JobRecord:
@@ -193,7 +202,9 @@ def _load(project: Path, identity: str) -> Record:
     path = project / STATE_FOLDER / "runs" / identity / _NAME
     record = loads(data, str(path))
     if record.id != identity:
-        raise RecordError(f"{path}: id: expected {identity}, found {record.id}")
+        raise RecordError(
+            f"{path}: id: expected {identity}, found {record.id}", f"name the folder as the record: {record.id}"
+        )
     return record
 
 

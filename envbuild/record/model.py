@@ -329,6 +329,9 @@ class Record(_Value, frozen=True, kw_only=True):
     differs_in: tuple[str, ...] = ()
 
 
+_WAY = "restore the file from a copy, or remove its folder: the run's results stay where they are"
+
+
 class RecordError(UsageError):
     """A record is missing, ambiguous or unreadable."""
 
@@ -349,20 +352,22 @@ def loads(data: bytes, source: str = "record") -> Record:
         prepare_deferred()
         record = msgspec.json.decode(data, type=Record)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is not a record of this format: {error}") from None
+        raise RecordError(f"{source} is not a record of this format: {error}", _WAY) from None
     if record.format != FORMAT:
         raise RecordError(
             f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
         )
     for field, path in _paths(record):
         if not is_in_project(path):
-            raise RecordError(f"{source}: {field}: expected a path in the project, found {path!r}")
+            raise RecordError(f"{source}: {field}: expected a path in the project, found {path!r}", _WAY)
     if "/" in record.lock.file or record.lock.file == ".":
-        raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}")
+        raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}", _WAY)
     for number, mount in enumerate(record.options.mounts):
         places, _, mode = mount.rpartition(":")
         if mode not in ("ro", "rw") or not places.startswith("/") or ":/" not in places[1:]:
-            raise RecordError(f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}")
+            raise RecordError(
+                f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}", _WAY
+            )
     return record
 
 

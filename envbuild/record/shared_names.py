@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 MOST = 2_000
-"""Names of a file or stream that are kept; of those behind them a digest is."""
+"""Names of a stream that are kept in a record; of those behind them a digest is."""
 _REST = "+"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SHAPES = re.compile(
@@ -27,9 +27,14 @@ _BYTES_OF_UUID = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{
 
 
 class SharedNames:
-    """Collects the names of a file or a stream."""
+    """Collects the names of a file or a stream.
 
-    def __init__(self) -> None:
+    Args:
+        most: names that are kept.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._names: list[str] = []
         self._sum, self._ordered = 0, hashlib.sha256()
 
@@ -37,7 +42,7 @@ class SharedNames:
         """Note names in their order."""
         for name in names:
             short = shortened(name)
-            if len(self._names) < MOST:
+            if len(self._names) < self._most:
                 self._names.append(short)
             else:
                 self._sum = (self._sum + int(short, 16)) % (1 << 64)
@@ -45,7 +50,7 @@ class SharedNames:
 
     def result(self) -> tuple[str, ...]:
         """Return what is known of them: the first ones, then a sum and a digest of all others if there are any."""
-        if len(self._names) < MOST or not self._sum:
+        if len(self._names) < self._most or not self._sum:
             return tuple(self._names)
         return (*self._names, f"{_REST}{self._sum:x} {self._ordered.hexdigest()[:16]}")
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_json
+from envbuild.core.fs import read_regular
 from envbuild.core.text import quote
 from envbuild.core.types import LockName, Value, matches
 from envbuild.errors import Problem, SpecError
@@ -165,8 +166,7 @@ def load_spec(path: Path, *, check_env: CheckEnv | None = None) -> Spec:
         SpecError: with every problem found.
     """
     try:
-        with path.open("rb") as stream:
-            data = stream.read(4 * MAX_LENGTH + 1)
+        data = read_regular(path, 4 * MAX_LENGTH + 1, cut=True)
     except OSError as error:
         problem = Problem(path="", message=f"cannot be read: {error.strerror}")
         raise SpecError(str(path), [problem], _way_to_a_spec(path, error)) from None

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from envbuild.core import types
+from envbuild.core.redact import mask_text
 from envbuild.core.text import quote
 
 _KERNEL_PART = re.compile(r"(>=|<=|==|!=|>|<)[ ]?([0-9]{1,5}(?:\.[0-9]{1,5}){0,3})")
@@ -97,25 +98,24 @@ def requirement(text: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     line = text.strip()
+    shown = quote(mask_text(line))
     if found := _SOURCES.match(line):
-        raise ValueError(f"{quote(line)}: options do not belong here, and {_a_project(found[1])}")
+        raise ValueError(f"{shown}: options do not belong here, and {_a_project(found[1])}")
     if (found := _LINKS.match(line)) and "://" not in found[1]:
-        raise ValueError(
-            f"{quote(line)}: options do not belong here — name the folder in the spec:  wheels: [{found[1]}]"
-        )
+        raise ValueError(f"{shown}: options do not belong here — name the folder in the spec:  wheels: [{found[1]}]")
     if line.startswith("-"):
-        raise ValueError(f"{quote(line)}: {_OTHER_OPTIONS}")
+        raise ValueError(f"{shown}: {_OTHER_OPTIONS}")
     if _PLACE.fullmatch(plain(line)):
-        raise ValueError(f"{quote(line)}: {_place(line)}")
+        raise ValueError(f"{shown}: {_place(line)}")
     if line.endswith((".txt", ".in", ".toml")):
-        raise ValueError(f"{quote(line)} looks like a file — write -r {line}")
+        raise ValueError(f"{shown} looks like a file — write -r {line}")
     try:
         parsed = Requirement(plain(line))
     except (InvalidRequirement, RecursionError):
-        raise ValueError(f"{quote(line)} is not a requirement{_requirement_hint(line)}") from None
+        raise ValueError(f"{shown} is not a requirement{_requirement_hint(line)}") from None
     if parsed.url:
         raise ValueError(
-            f"{quote(line)}: a lock names files by digest, not by address"
+            f"{shown}: a lock names files by digest, not by address"
             f" — put the wheel into a folder named in wheels, and write {parsed.name}"
         )
     return str(parsed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import zip_longest
 
 from envbuild.core.text import encodable
 from envbuild.verification.channels import event_files, file_table, outside_table
@@ -22,6 +23,8 @@ from envbuild.verification.ran import Ran
 
 _MOST = 20
 """Places that are quoted."""
+_LONG = 300
+"""Characters of the times of one place that are shown."""
 _FAR = 300.0
 """Seconds by which the clock of a file server may be off."""
 _EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10})(?:\d{3}|\d{6}|\d{9})?(?![\d])")
@@ -108,7 +111,10 @@ def _far_apart(path: str, mine: Mapping[str, str], theirs: Mapping[str, str]) ->
 
 
 def _shown(times: Sequence[str]) -> str:
-    """Return two times; an empty one is of the run."""
+    """Return two times; an empty one is of the run. Of long lists the first that differ."""
+    if max(map(len, times)) > _LONG:
+        pairs = zip_longest(*(each.split(", ") for each in times), fillvalue="nothing")
+        times = next((pair for pair in pairs if pair[0] != pair[1]), times)
     return " → ".join(each or "a time of the run" for each in times)
 
 

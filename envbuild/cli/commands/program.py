@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envbuild.cli import quick
-from envbuild.core.text import names_in, perhaps, script_in
+from envbuild.core.text import names_in, perhaps, quote, script_in
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ Verb = Literal["run", "verify"]
 
 _REFUSED_ARGUMENTS = 2
 """How argument parsers end a program that was given what it does not know."""
+_LARGEST = 1 << 30
+"""Bytes of the largest script: its digest is in the record."""
 
 
 def run_options(
@@ -76,6 +78,8 @@ def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
     if not command:
         shell = "; or open a shell: envbuild run --shell" if verb == "run" else ""
         raise UsageError("nothing to run", f"name a script: envbuild {verb} {script_in(Path.cwd())}{shell}")
+    if not command[0]:
+        raise UsageError("the name of the program is empty", f"name a script: envbuild {verb} {script_in(Path.cwd())}")
     # Python's own -m and -c come through with the program, since what follows them is the program's.
     if command[0].startswith("-") and command[0] not in ("-m", "-c"):
         name = command[0].partition("=")[0]
@@ -109,11 +113,22 @@ def search_start(command: tuple[str, ...], verb: Verb) -> Path:
         script = Path(command[0])
         if not script.is_file():
             Path.cwd()
-            meant = perhaps(script.name, [name for name in names_in(script.parent) if name.endswith(".py")])
             hint = f"name a file; for another program: envbuild {verb} -- PROGRAM"
+            if os.path.lexists(script):
+                raise UsageError(f"{script} is no script: {_what_it_is(script)}", hint)
+            meant = perhaps(script.name, [name for name in names_in(script.parent) if name.endswith(".py")])
             raise UsageError(f"no script {script} here{meant}", hint)
+        if (size := script.stat().st_size) > _LARGEST:
+            raise UsageError(f"{script} is no script: it has {size:,} bytes", "name a program's source")
         return script
     return Path.cwd()
+
+
+def _what_it_is(path: Path) -> str:
+    """Describe a path that is there and no file."""
+    if path.is_symlink() and not path.exists():
+        return f"it is a link to {quote(os.fspath(path.readlink()))}, which does not exist"
+    return "it is a folder" if path.is_dir() else "it is a FIFO, a socket or a device"
 
 
 def own_options(verb: Verb) -> list[str]:

@@ -170,6 +170,10 @@ def runs(
         console.line("runs", "none yet", f"start one: envbuild run {script_in(found.project)}")
     elif not as_json:
         console.text("".join(f"{line}\n" for line in jobs.table(found.jobs)))
+    if found.unreadable:
+        count, name = len(found.unreadable), found.unreadable[0]
+        records = "1 record" if count == 1 else f"{count} records"
+        console.note(f"{records} cannot be read; why: envbuild show {name}")
 
 
 def _print_record_schema(wanted: bool) -> None:

@@ -143,7 +143,7 @@ class Wheel:
         """Turn what zipfile and zlib raise into ``WheelError``."""
         try:
             yield
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
             raise self.wrong(member, f"cannot be unpacked: {error}") from None
         except OSError as error:
             if error.errno is not None:  # bz2 has none to give

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import re
 import sys
 import tarfile
 import zipfile
@@ -184,9 +185,10 @@ def _headers(member: tarfile.TarInfo) -> str:
 
 class _Decompressor(Protocol):
     eof: bool
+    needs_input: bool
     unused_data: bytes
 
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+    def decompress(self, data: bytes | memoryview, max_length: int) -> bytes: ...
 
 
 class _Gzip:
@@ -204,11 +206,15 @@ class _Gzip:
         return self._object.eof
 
     @property
+    def needs_input(self) -> bool:
+        return not self._object.unconsumed_tail
+
+    @property
     def unused_data(self) -> bytes:
         return self._object.unused_data
 
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._object.decompress(self._object.unconsumed_tail + data, max_length)
+    def decompress(self, data: bytes | memoryview, max_length: int) -> bytes:
+        return self._object.decompress(self._object.unconsumed_tail or data, max_length)
 
 
 _MAKERS: dict[str, Callable[[], Any]] = {
@@ -221,16 +227,17 @@ _MAKERS: dict[str, Callable[[], Any]] = {
 }
 _WINDOW = 27
 """Binary logarithm of the most bytes that zst may look back."""
-_PIECE = 1 << 20
+_FIRST, _PIECE = 1 << 10, 1 << 20
+"""Packed bytes of a part that are read at first, and most bytes that are read or unpacked at a time."""
+_ZEROS = re.compile(rb"\0*")
 
 
 _SKIPPED, _HEAD = range(0x184D2A50, 0x184D2A60), 8
 """How frames begin that decoders of Zstandard and LZ4 pass over (RFC 8878, 3.1.2), and bytes before what is in one."""
 
 
-def notes_of_frames(out: Canonical, data: bytes) -> bytes:
-    """Count the frames at the beginning of data that decoders pass over, and return what is behind them."""
-    at = 0  # a file may have a million of them, each with nothing in it
+def _behind_notes(out: Canonical, data: bytes, at: int) -> int:
+    """Count the frames at a place in data that decoders pass over, and return where the last of them ends."""
     while len(data) - at >= _HEAD and int.from_bytes(data[at : at + 4], "little") in _SKIPPED:
         end = at + _HEAD + int.from_bytes(data[at + 4 : at + _HEAD], "little")
         if end > len(data):
@@ -238,52 +245,62 @@ def notes_of_frames(out: Canonical, data: bytes) -> bytes:
         out.spend(end - at)
         out.add("", data[at:end])
         at = end
-    return data[at:]
+    return at
 
 
-def _noted(data: bytes) -> bytes:
+def _noted(data: bytes, at: int) -> bytes:
     """Return the extra field and the comment in the head of a gzip file; the name and the time are of its writing.
 
     The layout is that of RFC 1952, 2.3.
     """
-    flags, at, found = data[3] if len(data) > 3 else 0, 10, b""
+    flags, at, found = data[at + 3] if len(data) > at + 3 else 0, at + 10, b""
     if flags & 4:
         size = int.from_bytes(data[at : at + 2], "little")
         found, at = data[at + 2 : at + 2 + size], at + 2 + size
     for flag in (8, 16):
         if flags & flag:
-            text, _, _ = data[at:].partition(b"\0")
-            found, at = found + (text if flag == 16 else b""), at + len(text) + 1
+            end = data.find(b"\0", at)
+            end = len(data) if end < 0 else end
+            found, at = found + (data[at:end] if flag == 16 else b""), end + 1
     return found
 
 
 def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
-    """Return what compressed data hold; raises ``UnreadableError`` if they are damaged or hold more than may be."""
+    """Return what compressed data hold; raises ``UnreadableError`` if they are damaged or hold more than may be.
+
+    They may be hundreds of thousands of parts with nothing in them, so that none takes time by what is behind it.
+    """
     found: list[bytes] = []
+    at = 0
     try:
-        while data:
+        while at < len(data):
             if kind == "gz":
-                moment = float(int.from_bytes(data[4:8], "little"))
-                out.time_of_writing(data[4:8], name="the compressed data", moment=moment)
-            if kind == "gz" and (noted := _noted(data)):
+                moment = float(int.from_bytes(data[at + 4 : at + 8], "little"))
+                out.time_of_writing(data[at + 4 : at + 8], name="the compressed data", moment=moment)
+            if kind == "gz" and (noted := _noted(data, at)):
                 out.add("", noted)
-            stream: _Decompressor = _MAKERS[kind]()
-            piece, data = stream.decompress(data, _PIECE), b""
-            while True:
-                out.spend(len(piece))
-                found.append(piece)
-                if stream.eof:
-                    break
-                piece = stream.decompress(b"", _PIECE)
-                if not piece and not stream.eof:
-                    raise UnreadableError("compressed data that end too early")
-            data = stream.unused_data
+            at = _unpack_part(out, data, at, _MAKERS[kind](), found)
             if kind in ("gz", "bz2"):
-                data = data.lstrip(b"\0")  # both allow zeros behind the end
+                at = _ZEROS.match(data, at).end()  # type: ignore[union-attr]  # both allow zeros behind the end
             elif kind == "zst":
-                data = notes_of_frames(out, data)
-            elif kind in ("zlib", "lzma") and data:
+                at = _behind_notes(out, data, at)
+            elif kind in ("zlib", "lzma") and at < len(data):
                 raise UnreadableError("something behind the end of compressed data")
     except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError, MemoryError) as error:
         raise UnreadableError(f"damaged compressed data: {error}") from None
     return b"".join(found)
+
+
+def _unpack_part(out: Canonical, data: bytes, at: int, stream: _Decompressor, found: list[bytes]) -> int:
+    """Unpack one stream that begins at a place in data, and return where it ends."""
+    size = _FIRST
+    with memoryview(data) as view:
+        while not stream.eof:
+            packed = view[at : at + size] if stream.needs_input else view[:0]
+            piece = stream.decompress(packed, _PIECE)
+            if not piece and not packed and not stream.eof:
+                raise UnreadableError("compressed data that end too early")
+            at, size = at + len(packed), min(2 * size, _PIECE)
+            out.spend(len(piece))
+            found.append(piece)
+    return at - len(stream.unused_data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import zip_longest
@@ -21,6 +21,7 @@ from envbuild.verification.masking.doubtful import (
     is_dated,
     is_exact,
     key_leaves_doubt,
+    last_key,
     memory_leaves_doubt,
     memory_may_be_simulated,
     numbers_left_out,
@@ -41,6 +42,13 @@ NESTED = 200
 ENTRIES = 4_000_000
 _SHOWN = 20_000
 """Entries whose values are kept to be shown."""
+FURTHER = f"places behind the first {_SHOWN:,}"
+"""The name of all places of measurements that are not kept by their own: many harmless ones must not hide another."""
+_NAMES = 100_000
+"""Names that look drawn and are kept: of those behind them the common ones are not found where others are drawn."""
+_FORMS = 10_000
+"""Forms of texts that are known to leave no doubt."""
+_DIGIT = re.compile(r"\d")
 _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
@@ -224,10 +232,11 @@ class Canonical:
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
-    _names: SharedNames = field(default_factory=SharedNames)
+    _names: SharedNames = field(default_factory=lambda: SharedNames(_NAMES))
     _glued: dict[str, None] = field(default_factory=dict)
     _objects: dict[str, int] = field(default_factory=dict)
     _digits: Counter[str] = field(default_factory=Counter)
+    _forms: set[str] = field(default_factory=set)
     _count: int = 0
     _scalars: hashlib._Hash | None = None
     _numbers: int = 0
@@ -321,22 +330,50 @@ class Canonical:
         self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
         if kind == "identity" and isinstance(value, str) and _DATA.fullmatch(value) is not None:
             self.note_names([] if name.lower().endswith(_OF_HOSTS) else [value])
-        if len(self._left_out) < _SHOWN:
-            if kind in ("time", "rate", "memory"):
-                single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
-                self._plain[name] = str(value) if single else ""
-            known = self._left_out.get(name, "")
-            self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
-            unknown = name not in self._exact or (name in self._during and not during)
-            if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
-                self._exact[name] = not during and (doubtful or key_leaves_doubt(name, moment=moment))
-                (self._during.add if during else self._during.discard)(name)
-            elif kind in ("time", "rate") and not during and (doubtful or key_leaves_doubt(name, moment=moment)):
-                self._short.add(name)
-            elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
-                self._memory.add(name)
-            elif kind == "memory" and memory_may_be_simulated(name.rpartition(".")[2]):
-                self._used.add(name)
+        place = _place(name, self._left_out)
+        if place == FURTHER:
+            self._leave_out_further(name, data, kind, packed, not during and doubtful, moment or during)
+            return
+        if kind in ("time", "rate", "memory"):
+            single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+            self._plain[name] = str(value) if single else ""
+        self._note_value(name, data)
+        unknown = name not in self._exact or (name in self._during and not during)
+        if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
+            self._exact[name] = not during and (doubtful or key_leaves_doubt(name, moment=moment))
+            (self._during.add if during else self._during.discard)(name)
+        elif kind in ("time", "rate") and not during and (doubtful or key_leaves_doubt(name, moment=moment)):
+            self._short.add(name)
+        elif kind == "memory" and memory_leaves_doubt(name.rpartition(".")[2]):
+            self._memory.add(name)
+        elif kind == "memory" and memory_may_be_simulated(name.rpartition(".")[2]):
+            self._used.add(name)
+
+    def _note_value(self, place: str, data: bytes) -> None:
+        known = self._left_out.get(place, "")
+        self._left_out[place] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
+
+    def _leave_out_further(self, name: str, data: bytes, kind: str, packed: bool, doubtful: bool, moment: bool) -> None:
+        """Note a measurement whose place is not kept: all of them are in doubt if one of them is."""
+        self._note_value(FURTHER, data)
+        last = last_key(name)
+        if kind in ("time", "rate"):
+            exact = packed or self._is_exact(FURTHER, data)
+            self._doubt_further(doubtful or key_leaves_doubt(name, moment=moment), exact=exact)
+            _add_to(self._labels, FURTHER, {label_before(last)})
+            if _PLAIN.fullmatch(text := data[:_READ].decode("utf-8", "replace")) is None or is_dated(text, self.masks):
+                _add_to(self._dated, FURTHER, {label_before(last)})
+        elif kind == "memory":
+            _add_to(self._amounts, FURTHER, {label_before(last)})
+            if memory_leaves_doubt(name.rpartition(".")[2]):
+                self._memory.add(FURTHER)
+
+    def _doubt_further(self, doubt: bool, *, exact: bool) -> None:
+        """Note whether one of the places that are not kept may be a result, and has many digits."""
+        if doubt:
+            self._short.add(FURTHER)
+        if exact or FURTHER in self._exact:
+            self._exact[FURTHER] = FURTHER in self._short
 
     def note_names(self, names: Sequence[str]) -> None:
         """Note names that look drawn, and are left out or replaced by their places."""
@@ -370,9 +407,12 @@ class Canonical:
 
     def note_strange(self, name: str, value: str) -> None:
         """Note what is left out and is not of the run; of one name all of them."""
-        if len(self._strange) < _SHOWN:
-            known = self._strange.get(name)
-            self._strange[name] = value if known is None else f"{known[:_PATH]}, {value}"
+        place = _place(name, self._strange)
+        known = self._strange.get(place)
+        every = value if known is None else f"{known}, {value}"
+        if len(every) > _READ:
+            every = f"times of digest {hashlib.sha256(every.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        self._strange[place] = every
 
     def note_moment(self, name: str, value: str, seconds: float) -> None:
         """Note a time that is left out, in seconds since 1970, if it is none of the run."""
@@ -385,13 +425,17 @@ class Canonical:
         self.add(name, masked.text)
         if masked.kinds:
             self.leave_out_of_text(name, value, masked)
-            if doubtful and masked.kinds <= MEASURED and name in self._left_out:
+            if doubtful and masked.kinds <= MEASURED:
                 self._doubt(name, value)
 
     def _doubt(self, name: str, value: str) -> None:
         """Note that what is masked in a text may be a result."""
+        exact = any(map(is_exact, _NUMBERS.findall(value)))
+        if name not in self._left_out:
+            self._doubt_further(True, exact=exact)
+            return
         self._exact.pop(name, None)
-        if any(map(is_exact, _NUMBERS.findall(value))):
+        if exact:
             self._exact[name] = True
         else:
             self._short.add(name)
@@ -402,13 +446,16 @@ class Canonical:
         for each in masked.strange:
             self.note_strange(name, each)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
-        if "times" in masked.kinds and len(value) <= _READ and name in self._left_out:
+        if name not in self._left_out:
+            self._leave_out_of_further_text(name, value, masked)
+            return
+        if "times" in masked.kinds and len(value) <= _READ:
             labels = frozenset(
                 label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks)
             )
             self._dated |= {name: labels} if labels else {}
             self._durations |= {name: value} if has_durations(value) else {}
-        if masked.kinds <= MEASURED and name in self._left_out:
+        if masked.kinds <= MEASURED:
             found = numbers_left_out(value, name, self.masks, masked.text)
             if labels := frozenset(label_before(number.before) for number in found if number.is_plain):
                 self._labels[name] = labels
@@ -420,11 +467,33 @@ class Canonical:
             ):
                 del self._exact[name]
                 self._short.add(name)
-        elif "memory" in masked.kinds and name in self._left_out:
+        elif "memory" in masked.kinds:
             found = numbers_left_out(value, name, self.masks, masked.text)
             self._amounts[name] = frozenset(label_before(number.before) for number in found if number.is_plain)
             if memory_leaves_doubt(value):
                 self._memory.add(name)
+
+    def _leave_out_of_further_text(self, name: str, value: str, masked: Masked) -> None:
+        """Note what is masked in a line whose place is not kept; lines that differ in digits alone are alike."""
+        form = _DIGIT.sub("0", value[:_READ])
+        if form in self._forms:
+            return
+        if "times" in masked.kinds and len(value) <= _READ:
+            dated = (label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks))
+            _add_to(self._dated, FURTHER, dated)
+        if masked.kinds <= MEASURED:
+            found = numbers_left_out(value, name, self.masks, masked.text)
+            _add_to(self._labels, FURTHER, (label_before(number.before) for number in found if number.is_plain))
+            exact = doubtful_in(value, name, self.masks, masked.text)
+            few = masked.column or masked.guessed or doubtful_in(value, name, self.masks, masked.text, short=True)
+            self._doubt_further(exact or bool(few), exact=exact)
+        elif "memory" in masked.kinds:
+            found = numbers_left_out(value, name, self.masks, masked.text)
+            _add_to(self._amounts, FURTHER, (label_before(number.before) for number in found if number.is_plain))
+            if memory_leaves_doubt(value):
+                self._memory.add(FURTHER)
+        if len(self._forms) < _FORMS:
+            self._forms.add(form)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
@@ -521,6 +590,16 @@ class Texts(Canonical):
         if self._kept > FILE * 2:
             raise TooMuchError("too much to be kept")
         self.found.append(data)
+
+
+def _place(name: str, known: Mapping[str, str]) -> str:
+    """Return where a place is noted: by its name, or with all further ones once very many are known."""
+    return name if name in known or len(known) < _SHOWN else FURTHER
+
+
+def _add_to(known: dict[str, frozenset[str]], name: str, labels: Iterable[str]) -> None:
+    if found := frozenset(labels):
+        known[name] = known.get(name, frozenset()) | found
 
 
 def below(path: str, part: str, mark: str = ".") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from envbuild import cli
 from envbuild.cli.app import whole
-from envbuild.cli.commands.program import misplaced
+from envbuild.cli.commands.program import check_program, misplaced, search_start
 from envbuild.cli.render.run import lacking, missing_command, missing_file, missing_module
 from envbuild.cli.render.verify import _advice, _missing_module, only_errors
 from envbuild.errors import EngineError, UsageError
@@ -428,3 +430,30 @@ def test_a_program_that_is_missing(name: str, package: str, tmp_path: Path) -> N
     assert missing_file(failed, ("train.py",), tmp_path) == (text if package else "")
     (tmp_path / name).touch()
     assert missing_file(failed, ("train.py",), tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "reported"),
+    [
+        (lambda path: path.symlink_to("nope"), 'it is a link to "nope", which does not exist'),
+        (lambda path: path.symlink_to(path.name), 'it is a link to "odd.py", which does not exist'),
+        (lambda path: path.mkdir(), "it is a folder"),
+        (os.mkfifo, "it is a FIFO, a socket or a device"),
+        (lambda path: (path.touch(), os.truncate(path, 1 << 40)), "it has 1,099,511,627,776 bytes"),
+    ],
+)
+def test_what_is_no_script_is_named(
+    make: Callable[[Path], object], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, so that no other name is meant; and nobody waits for a terabyte to be read."""
+    monkeypatch.chdir(tmp_path)
+    make(Path("odd.py"))
+    with pytest.raises(UsageError) as raised:
+        search_start(("odd.py",), "run")
+    assert raised.value.message == f"odd.py is no script: {reported}"
+
+
+def test_an_empty_program_is_refused() -> None:
+    """No kernel starts one, and Python ends in a traceback."""
+    with pytest.raises(UsageError):
+        check_program(("", "x"), "run")

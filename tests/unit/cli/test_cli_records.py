@@ -253,3 +253,17 @@ def test_refused_operations_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
     at = next(number for number, line in enumerate(lines) if line.startswith("refused"))
     assert lines[at].split() == ["refused", "torch.put_", "/workspace/t\\x1b.py:7", "a", "race"]
     assert lines[at + 1].strip() == "try: index_put"
+
+
+def test_a_record_that_cannot_be_read_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is in no table, and must not be missing without a word."""
+    saved()
+    damaged = saved(id=OTHER)
+    path = Path(".envbuild", "runs", damaged.id, "record.json")
+    path.write_bytes(path.read_bytes()[:100])
+    assert cli.main(["runs"]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 2
+    assert printed.err == f"envbuild: 1 record cannot be read; why: envbuild show {OTHER}\n"
+    assert cli.main(["show", OTHER]) == 2
+    assert "\n  → " in capsys.readouterr().err

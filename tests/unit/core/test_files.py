@@ -311,3 +311,15 @@ def test_a_file_system_that_keeps_modes_and_owners_of_its_own(tmp_path: Path, mo
         stream.write(b"x")
     assert (tmp_path / "a").read_bytes() == b"x"
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_is_written_in_place_of_what_cannot_be_read(tmp_path: Path) -> None:
+    """A FIFO is not waited for, and of a sparse file of a terabyte no more is read than is written."""
+    for path in (tmp_path / "pipe", tmp_path / "large"):
+        if path.name == "pipe":
+            os.mkfifo(path)
+        else:
+            path.touch()
+            os.truncate(path, 1 << 40)
+        atomic_write(path, b"new")
+        assert path.read_bytes() == b"new"

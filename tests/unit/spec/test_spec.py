@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -621,3 +622,19 @@ def test_the_key_s_file_must_be_there(tmp_path: Path) -> None:
     assert [problem.message for problem in caught.value.problems] == ['no file "v.asc" in the spec\'s folder']
     (tmp_path / "v.asc").write_bytes(b"key")
     assert resolution_inputs(load_spec(path), path)["v.asc"] == sha256_bytes(b"key")
+
+
+def test_a_spec_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A FIFO has nobody who writes."""
+    os.mkfifo(tmp_path / "spec.yaml")
+    with pytest.raises(SpecError) as raised:
+        load_spec(tmp_path / "spec.yaml")
+    assert "not a regular file" in str(raised.value)
+
+
+def test_a_password_in_a_requirement_is_not_printed() -> None:
+    """Messages of a pipeline are read by many."""
+    with pytest.raises(SpecError) as raised:
+        parse_spec('name: p\nrequirements: ["--index-url https://user:s3cret@index.invalid/"]\n')
+    assert "index.invalid" in str(raised.value)
+    assert "s3cret" not in str(raised.value)

@@ -11,6 +11,7 @@ import json
 import lzma
 import os
 import pickle
+import random
 import sqlite3
 import struct
 import sys
@@ -19,6 +20,7 @@ import time
 import tracemalloc
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -1155,3 +1157,17 @@ def test_a_million_frames_to_be_skipped_take_no_time_that_grows_with_their_squar
     begin = time.process_time()
     assert read(data + struct.pack("<II", 0x184D2A5E, 0) * (1 << 19), MASKS) is not None
     assert time.process_time() - begin < 60
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda data: gzip.compress(data, mtime=0), bz2.compress, lzma.compress, zstd.compress]
+)
+def test_parts_of_compressed_data_are_one(pack: Callable[[bytes], bytes]) -> None:
+    """However large they are, and however many of them hold nothing: none takes time by what is behind it."""
+    large = random.Random(1).randbytes(3000) + b"a" * 3_000_000
+    several = b"".join(map(pack, (b"", large, b"b", b"", large)))
+    assert compared(pack(large + b"b" + large), several).same
+    assert not compared(pack(large + b"c" + large), several).same
+    assert read(several[:-1], MASKS) is None or read(several[:-1], MASKS) != read(several, MASKS)
+    many = pack(b"") * 100_000
+    assert compared(many + pack(b"1"), pack(b"1")).same

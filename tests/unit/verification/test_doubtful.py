@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from envbuild.verification.content import read
+from envbuild.verification.content.canonical import FURTHER, Canonical, Content
 from envbuild.verification.masking.doubtful import (
     are_far_apart,
     by_midnight,
@@ -480,3 +482,43 @@ def test_the_time_of_a_fit_in_a_search_leaves_no_doubt(head: str, rest: str, exp
     assert leaves_doubt(number, cheap=True) is expected
     *_, number = exact_numbers("all fits, total time=   0.6s", masks)
     assert leaves_doubt(number, cheap=True)
+
+
+def _behind_many(last: Callable[[Canonical], None]) -> Content:
+    """Return what is known of a file with very many measurements that leave no doubt, and one behind them."""
+    out = Canonical(masks=MASKS)
+    for at in range(20_001):
+        out.leave_out(f"[{at}].wall_time", "0.5", "time", during=True)
+    last(out)
+    return out.result()
+
+
+def _line(text: str) -> Callable[[Canonical], None]:
+    masked = MASKS.mask(text)
+    return lambda out: out.leave_out_of_text("line 30000", text, masked)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "doubt"),
+    [
+        (_line("half-life 3.5123 s"), _line("half-life 4.6234 s"), "exact"),
+        (_line("half-life 3.5 s"), _line("half-life 4.6 s"), "short"),
+        (_line("step 1 took 3.5 ms"), _line("step 1 took 4.5 ms"), ""),
+        (
+            lambda out: out.leave_out("half_life_seconds", "3.512345678", "time"),
+            lambda out: out.leave_out("half_life_seconds", "4.512345678", "time"),
+            "exact",
+        ),
+        (_line("memory: 312.5 MB"), _line("memory: 412.5 MB"), "memory"),
+    ],
+)
+def test_many_measurements_do_not_hide_one_in_doubt(
+    one: Callable[[Canonical], None], other: Callable[[Canonical], None], doubt: str
+) -> None:
+    """Places are kept up to a limit; of those behind it one name says whether they differ and may be results."""
+    before, after = _behind_many(one), _behind_many(other)
+    assert before.digest == after.digest
+    assert before.left_out[FURTHER] != after.left_out[FURTHER]
+    assert len(before.left_out) == 20_001
+    found = before.exact.get(FURTHER, False), FURTHER in before.short, FURTHER in before.memory
+    assert found == (doubt == "exact", doubt == "short", doubt == "memory")

@@ -196,6 +196,35 @@ def test_dates_of_no_run_in_lines_of_files_are_quoted() -> None:
     assert strange_times(_runs(_text(START), _text(START.replace(second=40))), ()) == ()
 
 
+@pytest.mark.parametrize("at", [0, 20_500, 20_999])
+def test_a_time_of_no_run_behind_many_that_are_equal_is_quoted(at: int) -> None:
+    """Very many places with times of another day must not hide the one that differs."""
+    found = []
+    for moment in (FAR, FARTHER):
+        out = Canonical(masks=masks_of(record()))
+        for number in range(21_000):
+            out.note_strange(f"member {number}", f"{moment if number == at else START}")
+        found.append(Ran(record=_runs(b"", b"1")[0].record, contents={"r": out.result()}))
+        assert len(out.result().strange) <= 20_001
+    (phrase,) = strange_times(found, ())
+    assert phrase.startswith("r: ")
+    assert strange_times(found[:1] * 2, ()) == ()
+
+
+@pytest.mark.parametrize("at", [0, 20, 300, 499])
+def test_a_time_of_no_run_among_many_of_one_place_is_quoted(at: int) -> None:
+    """A line can have hundreds of them."""
+    found = []
+    for moment in (FAR, FARTHER):
+        out = Canonical(masks=masks_of(record()))
+        for number in range(500):
+            out.note_strange("line 1", f"{moment if number == at else START}")
+        found.append(Ran(record=_runs(b"", b"1")[0].record, contents={"r": out.result()}))
+        assert len(out.result().strange["line 1"]) < 5000
+    (phrase,) = strange_times(found, ())
+    assert len(phrase) < 300
+
+
 def test_durations_in_files_that_are_far_apart_are_quoted() -> None:
     """In text files as in what is printed."""
     assert strange_times(_runs(b"took 3 ms\n", b"took 3 s\n"), ()) == ("r: line 1: took 3 ms → took 3 s",)
