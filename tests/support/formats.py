@@ -109,3 +109,67 @@ STRUCTURE = _unpacked(b"c-mXUti~n3idlw>hl?>$h`o!6MTkLy6U0k`@ff+78<>~@dOZaN")
 """``dataset_spec.pb`` of a dataset of dictionaries."""
 SNAPSHOT = _unpacked(b"c-j+UHZ(VsI5728=jj<Um=&0`m^c{?QV!TL0sv%g2Uq")
 """``snapshot.metadata`` of a dataset that TensorFlow saved."""
+PARQUET_TEXTS = _unpacked(
+    b"c-oax%}T>S5T4zHu!IU}%7iTBkV}^cNy!Eqq!dKF_E5xQK|&1ZK^xQf^AJ8#j~;vsAH|8(A2gRPv->UI%+5D6?DF(nqlpeW3*-nc?AH4U0=nqND9CA"
+    b"{75L)I^K<hc>S2dN0!~{nCV;Z9aJ3-lvX6+)(kxH3PBMLw9?#Nrmg;^w`&&cKqft+o-$Ux}DvSeWa5Uw73cj@|udCYvO+b6hefA7EAhgS-D%$GmvS`"
+    b"P!2<VX~WFTV&0orm3mLn+^iS@ROOdTn)-#}#C4FEaN;SkIZEvcZ3=rjg9jbC+qioI|$wdLxS?c4i5L9dY{$*r!rH^UQ35I_{xMRWg9wMkjmNzpXxr|"
+    b"_|AHaF|LFv}<DM9Y}w(T(Jc0W9ged;mbvQ+5"
+)
+"""As PyArrow writes {"x": [0.5, …], "created_at": ["2026-11-21T08:00:01", None, "…02", "…01"]}, uncompressed."""
+PARQUET_PACKED = {
+    "Snappy": (
+        _unpacked(
+            b"c-p0s!AiqG5Qb-CTVp6C7H8Qlq4Z*?(3EUy(<p*???FU7h@hbc^q{S2tsZ?0&pv@?4<0;v@)3Fz58@*@8x%!*5r<9YBeT2z%uhBqwiM>j#)U2#2xS1"
+            b"%fh;ELSU?M{JroG^*t8AGjxayVU&Nt4<?H-BCBc{gI{B2xE2FEgB8g|?phC644?<5VFHqZlwCek`ntq<`Q~}gn6_kd6AkfevXlYm`Sk}-cXln=wLJb"
+            b"{)j)sUJBJfJELTRZ4YPZ3hpy^X6MS}?xKL!h-UisZolpXOSQJLCp79WG=@^-L2zP<yRSFW`|6o$Q{<Rr!%ptWcSb_rOdZ1vJ49wmqS@n{jc+HEeRBO"
+            b"5L_XvsDdY)O03;DX;X{=nSGHUDP2Z0M2D0D9S!)|Lv=1wm!4QT)*O)<-6GJIg0C?#qn($o^->FM0l!lb;>%SCb3Z<TrV!*9LKVcAkv9-eBOxY1+T2j"
+            b"gxeE+&`@aVbgCa*&utgLt6}BlYZ5A&Om7E"
+        ),
+        _unpacked(
+            b"c-p0s&q~8U5XNU?TVp7ainHvNAiWqWG-Ws1G>RbJdk`reM9@$JdeGKb{~Ub`&pv@?4<0;v@)3Fz58@*@TUr$BMI6}7kDc9}`989>xvepWF3z{mLYM="
+            b"vJs8Gd0}JS&vxfqKmP^NA&J*^y{6!q9zwDMulmue}=;livZ>*Miidwu{2W6^-DvScHgHX3syr%S;QgxMQI|~4MW&yN;kRUX$Ot5TVg<!=%gP>s`B8U"
+            b"t$37Q6Cf|wwfg;h#Rv!Hit%nR#^LTeHxQ2Y=ULA5+NQ9Qh&Vp0Be+F^`@=JIaXzPx<^(ks^+APVQ5qx2-f9H6sk33d%wr0jIEH0h^@`$>NhTE=ZIq$"
+            b"g`Wc<9Im6kJJX(c*$XGXBK;*th>?yQ~>WXaRj(O6yAn>4TuM=}{c@_%_F|+5I#hO!;q9{xkcZ858aKM^26>;O{mUzRmCQP_6Wm?Cc`#2c2FoNV2SZR"
+            b"k=*F^W*MmC5-B-u4RqvF%E4rfGzq}KLONQXz&"
+        ),
+    ),
+    "Zstandard, by Polars": (
+        _unpacked(
+            b"c-pm8%}*0S6rb&uwvrx7!c1nHnrvd)ln7;Z=*PA}VL(75!cs{PVj>IM6%wS{mI9tc6Am7TC*zTeiGP4zxJY6&9z1v;o;+~y%*mrBzS*`&BAOWE%jV7"
+            b"d{JnW^->xN!21fXUf(zZ4f)v1kSQaHi$fLsndMp7;zUuw1yU!7_e4tT9T2=J=A$oF8IfvV|I0|S~*}!2!$*zy=D2Y)2@4&Dhe{92_m2p|N0X@Hj;wo"
+            b"~~DCnH=Y>#2|aATU81;*e>F~i`zuP>d>WU|>@&NNxxFc?oUAj2SNu;XSpsk~9%?(2hRDYbmt>f<f(08)4T;b5ow2(8T@?jF>)WXn3{vg1gr<LIvyO%"
+            b"IuwG<xc7JZeoPvV~A%DE_txpRPaKgBHVD1_dG-ZC|XE>{`jWW!Jpfya<waYT`&ud{zFbwASI%e$MoSh>=E`?mqyW>TFeRLc~Z2?<gQi@koVDkuvsa{"
+            b"g?ffa=C{62)D<5@YbPSI8U@1N8>SwB~*)P-HE44>@PQj?1wNR-vam|O1uol{`)k^rx2!OFNn7lMBbkvG!Y^P{!ZCB4U1xNa;8vSTq@nM=@+F}Quc}f"
+            b"8j;MbgT67<)IHNxA*y27JEz2X3;gTr(hf<tn{i%#TCyR@#_vOrxp)lPh#MLeO|m@yh{PL~uCa;DxtUQmH&b+HZ$Rxy&)+HnnT>q0?%`dRd2kk+xYrt"
+            b">m$I@IFpUW@EAQc5r6j}!L?^8Bie0Jd$-A4irSfW*UN2Ru%jH#_r;HTSlM8FhD~_IX^NcSzeXi^9oa>t0G15F|+AMGLe8zRTo3l$!o_A^8un%%22H;"
+            b"Dv;Lq~|(be!t"
+        ),
+        _unpacked(
+            b"c-pm8%}*0S6rbsqwvrx7!c1mKO*S!YN`x{q^kdtgFd(22VW}h)Vj>IM6%wS{mI9tc6Am7TC*zTeiGP4zxJY6&9z1v;o;+~y%*mrB&TLyG5lxKo9p1d"
+            b"p-<#j-Y%Nh>2%rxT<$Dm3RsaQ}8ITA8PYwsku_aaFRo{2ReGY)-lOBO8s)5%J!IOLN9BS8NAfOYtfx?*JT_4_o@zB8Uz>pt(Y(t;ngc{p`o?ikn4LD"
+            b"kt^f~33UdDPko1tc&vOJ|p${6SU{i#$soylagrb%;*QJ$ny7{g$w<7PMk-@v!~#?V<pEZ?^FcuPExt-Jnkuv2>k*5(g)59(WrvVpi_9BDD``gNk|Ay"
+            b"bodoq8KjT3d;10nk{Azb(RN>d*Eh#ju_Rfrw7p7b_*ZR&s9HHE%aBg7}>lKhok~;XjSmJAC@jot`ie&~Y>U2Y^$Pt;tP@C=Q_=C@p0kY4W8g8~OBs%"
+            b"l=BaTtj|<+G9TXt4q4_JV7-ECZe(y6FsW;#Gk_GU%n8$A3_*^3!sZ2{xTT-@7u(mLWtnKAlilizdwUXJcJMYor*aLi$Y<ln6EA_mG0Q&3+z*pxgw;D"
+            b"DrMHCzcJnPz0g%5s$#@Dr^R_o=GWI%TsGZq)_MIYrG}N7xG#&$#beM$-SC)bisj`;72b$SjZbdQ702jYvEa_$kh7<}d~1m8Z1jtD5AV9_lV_ocd#wR"
+            b"_DWj;!(6|t@>K@)zN<v%!WYQ|H*p;f0xVu?fDzA1M^-`s}TwXPJk|n8;SXf(Lag3~+qkO^XcU^~PUDxCeOYy8})11w7Y1id$)-E|Y-mUk@_n@A{p!`"
+            b"xS`OotM>LTz`"
+        ),
+    ),
+    "gzip, without a dictionary": (
+        _unpacked(
+            b"c-jka3^EjD5Iw^v>YyVk0c5d>vdKtrFo3}Wdjw02K?94ZpdgTv?}qT1n3Izd5+)?1Ff_A&+p>sJ{?y8iX+UwHsdrdKPcb4aFk{e=GBPkS(={~IH8Kn"
+            b"_u&^>PurjdFGXMb#2`q935IF-h3u`Z&=4~+GX?}P}q(ipr(HGGf&41Gu9tvMQaq8*v-`}TP+Bo;~?#lBHWqZW>Z{A7$pUEm3HTP8%_tuQHS5|EeoPE"
+            b"vjZ4`TH25**5_MO#I8$x*>Fn_t)u9?RObTx~ljVXf!TXAwmYHp$^3xg<^Dw70b1%oILkmgD*N=+<DO^Ht|QDyLv0XjxZLQ+OjM~y*7luJ^TjX@HqRF"
+            b"p+bLhKBa*a1d04jYmJRZ>P26l_ckHkxdbY77!UagfP85R;KC2V3!vP3#Sm+6hJ*ioz9Pr`QJ;Ntm@_r#QtV)HuY}urO#S6eJcEmZp~ICKnXwCKeUtm"
+            b"n)Q|78Pga=P4MO=^5x5O6mYZ0u&gwzyJ&YCM^K@!H5t"
+        ),
+        _unpacked(
+            b"c-jka3^EjD5Iw^v>YyVk0c5d>vdKtrFo3}Wdjw02K?94ZpdgTv?}qT1n3Izd5+)?1Ff_A&+p>sJ{?y8iX+UwHsdrdKPcb4aFk{e=GBPkS(={~IH8Kn"
+            b"_u&^>Pv@)>JGXMb#2`q935IF-h3u`az=4~(#XnuG=q(ipp-1O@cEpOC|3FNKaQSiC+|GXfpZJ(>n-%Fn8JDw!9>}Kl!Elpf&{YuxiMr{epx_WDcZ}#"
+            b"%Cwar#r*i5IHz6<5Ov5M^j)3>_Uck>v5u4a+6F=dcoD^AWx%}o?#VG!j~Ws+d5U=Za2(p<?!sfi`2De;LVsti6dK*xwlNXkg+s4>Wha!IPPF-QWHin"
+            b"54Fh@D{)JHV*MVM9`&O3H|Wf{ls6Mw3lajX?q^4l<bsVltBDU@QKyiM?S`JHco}QMe-P6#Kv;3A0x06sMSk8i&{#76uK4g2bZ2($o^&<bnd-#G<17a"
+            b")q+gqT<Z_JOv{&Jp(;MNgZHFfC9r77=Qu5qy+#mtcMu"
+        ),
+    ),
+}
+"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import zip_longest
@@ -403,10 +403,7 @@ class Canonical:
             self.note_strange(name, each)
         self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
         if "times" in masked.kinds and len(value) <= _READ and name in self._left_out:
-            labels = frozenset(
-                label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks)
-            )
-            self._dated |= {name: labels} if labels else {}
+            self.note_dated(name, (before for before, text in all_numbers(value) if is_dated(text, self.masks)))
             self._durations |= {name: value} if has_durations(value) else {}
         if masked.kinds <= MEASURED and name in self._left_out:
             found = numbers_left_out(value, name, self.masks, masked.text)
@@ -425,6 +422,11 @@ class Canonical:
             self._amounts[name] = frozenset(label_before(number.before) for number in found if number.is_plain)
             if memory_leaves_doubt(value):
                 self._memory.add(name)
+
+    def note_dated(self, name: str, before: Iterable[str]) -> None:
+        """Note what is before dates that are left out of a text: its last words."""
+        if labels := frozenset(map(label_before, before)):
+            self._dated[name] = self._dated.get(name, frozenset()) | labels
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
