@@ -171,5 +171,17 @@ PARQUET_PACKED = {
             b")q+gqT<Z_JOv{&Jp(;MNgZHFfC9r77=Qu5qy+#mtcMu"
         ),
     ),
+    "two and three different texts": (
+        _unpacked(
+            b"c-oavv1-FG5Iw8r2qi<}aK-`+ULrEsK@!B2(4~8Z5Hbdea0Ttq##P*Q?FaPl`a?Z$8N3wkad7u|@7?Vm4wh0n(P_sGGJpjDIOCey+S=Kpx!W4E"
+            b"HFkXL2q>ehBBU7uRRgQV2(1_y+WDL{1p|}hCZ$wX8z}J7K8IIN0%*Dv#cdmd@59rh@0YMsOwLg%sWd2>$_?O5UUP`o`H$ez--(|5H;$}^Ck)=e"
+            b"_XxPpqeQ6z2Va&&J>dqcvh(r%BlLCKb+wQ2{8fI2czHR$m9ANvwUug!`pek!gZ}_Qk3JI"
+        ),
+        _unpacked(
+            b"c-oav!AiqG5Pez8Qly90c0v~Rkb_-%NXl-cL5dgeJrwaSOI*-{Hg2Q-gP-FU_z(V2CpQnd2=f?t^LTG&_P2MAM)Z|%?MM<XfH{E5R(0uIS-E?A"
+            b"y|s30-7sAZ(^mvq(4t_=DMRWStNDN|8z9|m#-4&96LEG48mVG~Odgx3@Zw2;CQFf>H!=7wJU;ktiJfM3DwS5+K+{BRAgAiDhIpL*2rl!TnDKx2"
+            b"Q3ZbqeKz<YftxfcsSISF%eK;txnY&JKEAz&u58-2^f4Yj^N$dZ&xhB%s@Hbyl<rskW$gL&ClMY)iv"
+        ),
+    ),
 }
-"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later."""
+"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later; three that are in two seconds, or in three."""

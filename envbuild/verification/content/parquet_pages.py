@@ -62,7 +62,7 @@ def texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
 def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
     form: list[Any] = []
     known: list[str] = []
-    used: set[int] = set()
+    used: dict[int, None] = {}
     texts: list[str] = []
     while data:
         cursor = Thrift(data)
@@ -75,7 +75,9 @@ def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
             if known or facts[2] not in (_PLAIN, _BY_NUMBER[0]):
                 raise UnreadableError("two dictionaries, or one of another kind")
             known = _plain(_unpacked(out, body, column.codec))
-            form.append([facts[1], facts[2], facts.get(3)])
+            if len({*known}) < len(known):
+                raise UnreadableError("a text that is in the dictionary twice")
+            form.append([facts[2], facts.get(3)])
             continue
         levels, values, facts = _parts(out, head, body, column)
         encoding, present = facts[0], sum(levels)
@@ -85,14 +87,15 @@ def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
         elif encoding in _BY_NUMBER:
             numbers = [*_numbers(values[1:], values[0], present)] if present else []
             form.append(numbers[present:])
-            used.update(numbers[:present])
+            used |= dict.fromkeys(numbers[:present])
             found = [known[number] for number in numbers[:present]]
         else:
             raise UnreadableError("values in another form")
         if len(found) != present:
             raise UnreadableError("more or fewer values than there should be")
         texts += found
-    form.append([text for number, text in enumerate(known) if number not in used])
+    # As writers fill it, there is no more in a dictionary than texts in the order in which they come.
+    form.append([] if [*used] == [*range(len(known))] else [[*used], known])
     return Texts(repr(form), texts)
 
 
