@@ -184,4 +184,42 @@ PARQUET_PACKED = {
         ),
     ),
 }
-"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later; three that are in two seconds, or in three."""
+"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later; three, of which two are the same, or
+none."""
+FRAMES_OF_DATES = {
+    "dates": _unpacked(
+        b"c-oy*&2G~`5O#u-lKw-b(nAFmr*O%+2PE1i0@0|JTCP;f+F56<*p9WkR_jBd9GbS$-a0%8S56#w5FP<;++cR?&>wDWl%2IbGduImH*@NK`r<"
+        b"lv>1IaL0hORzJ*wzSK@$d7@a!X;KwG;c84A#kOPx+I7OWGciiwoQvXju14w*pP`JH$ijP}ZBG}o(@1&JeHUYmekB6*rc!6;_LH#Sx|&6BL?5"
+        b"bHk4V--;$Xn}5tV8J+*O5}kunhmQ7dIp_al`H5wXV9(ra1IC1?$`SDetiObNjC<n$V@7_9&W<rMfv@nu003O^LBsZvRmI#;9qt(N;tm1DCLh"
+        b"zo^F*g+X7V6_x(J=@KQ{qA>$}uHUPY{X59DdX6JKy<yQ7KQnXknBrA@u^Y?n&=F1KZMr>dLU8u~a1`AjbrlN#xSGn#!Y5sIQd&!!v?_H<m^7"
+        b"T7OdF^gJmw<raPr<~5&lmXv0~cSp4c7noLd3R~_CJ4n*L1#Kjjg=<Y}8IbH%UMP&X7;q&C^I>LC~3$=NQmajKIAK-UJSjc5Ao!Hekn0c6=%s"
+        b"=vk7oBl6n3LqNEr8`HDp>i{|YFObU!;P~i`5>YywVp%b~MKVe%y3J(;HHsZ98|XzOpHvtDnNqFI-|9ufDiV$bp>c$5gJqkKsTeXMt$R2#xwu"
+        b"FQ2Q%@|qLmfI&%@9*2H(&vzff%IvfFm5RjcH3B_CFDwUXAc`SXzT?&>kdDM`izk)}m3?~KvWUnO=3p0X#zzw89WYOaK!H|>m>Dq(o_;a7Rf#"
+        b"9Yujf!x<_YDR&V+gJN&J$pdYA-e%LfA3)%C@K^-fp!tB49jQ^3=cJH$;^gx1h2#qW6BfS5re=dOi^2}L+mE16b=$gmoTP7dwfLW*kn1#Gwe0"
+        b"&1rk%A;S{-$x!?H%2g=f|"
+    ),
+    "dates with a zone": _unpacked(
+        b"c-p;GPixdb6i>F<ZMXk+wNQH~T0Ct*f*^_q(Y9L@8yc{B63RG9W_QBoAIXF^g<^|z+rr#BUi=n*0}p->KZ4%8>6=MnTfLi*yh-N0H}CiR&6^"
+        b"|RqubQf#ajuEJe&#M-oy+)PjN`Zg;+fnhoZ*~6b@6tZ<ju%8>htdBSz8)2bme-2oFgLv9lXN?2fj}ZwTj$RRjurC%X(0yo2&6@!e5CkRxN1b"
+        b"CickVIq}2%me1*G{ps^MJaLPC}U~vGU?e=o`O$8a^-R%EbT<}bw`|v9nrINt6??9f_8Y*V?`pN@W$Y=I6o`rC%FDZ*tWg(3oiAtG$x$${z^&"
+        b"5w`ZmOUfH9y(k5#H-1wA}`%qp4K$=<LyF?WLYw9w+)sSyG!xyfhSCvA<GD1nQe~I7TT$eK&*c}m17CKjj)d6#$2w{Fm)+?-AcUnITTP>pTPC"
+        b"fhP?PdkFRxOWw2Do#`(O?IHPkEIq45c}UBk4{b@wWW*NWgH31a6uB1fJZX^Yn(KmoC)g>WbVY-q^mR)S%0M5o-7Pa&6_WGcgv5;qF@J)#tD8"
+        b"TH2S3SXuddEF5|l_?x)SAYG;Ru7JH?0;3NUCi;**{g1^>SjN@jPQ@-zymY-IJhD$R)4>@qJdGl<hhEBml4FfG>#@=Xq`?15-35u`z1J-DqhY"
+        b"OfrDhu?7*!21lN4Awny|41pNICy7*v4jX6Vs9J})-|8pJ8Wfe(!h8*4Ve>5!mIrB~ttCXgDC*bvc93gqO2fofg4!rM;4NS(6Z)2d6aY`3yEE"
+        b"4x@(l~_LXn11Ll?n9j!N=S+_*~EZ5A$au1iR=oSsS$6XvR8qtnUaEfL-WZBuz2zQXSvF_jBv3_3GkCU+=%3vW#@8+29RWW2S-D4g?0MLhJIx"
+        b"@Ww6J&0h}eErW_C$=qi$^#0G+u;VhIY4b)i({D*{LCEG5vJ!T9}yhB;TAizU4yoG~6g7xwQ4h85n6kvzIad(#Gj`<tcD-j+"
+    ),
+    "dates of joblib": _unpacked(
+        b"c-oy*%Wl&^6m^1|HhrWoXp4%d03n5q*DR1|n+QasT56GC0o5>e#u*d8<Qc2YqEHs3L7H8sAHpB7;6wNX*s&{j#x`xrj)~%X$G*>VA1CJdtBR"
+        b"qIs3kb+VkSksjX8dn;*iKQ`RJ28mQ7)zu$M}4H<z*8I3<=Jags(jU{;7D+#@OI&Ta>>+uzOape|Ml4HWneyHt^49%WJDyZwM5N9icx<@d1za"
+        b"#oau$pGbFrC7Apbt_Hr;B|_VL>n&Rnqryb2AF}t39Ti?B=}RZ%HRZ}I3coA?No<wi_<PBi%JXlE+4=bx>Rx?UG*NzFQZerFPohkqVh!Aw!L!"
+        b"!M?X3SmyVdmK@cCJFvN)*iS;~E?GNF=??oYrIC2J@FxgqioW{l2$)W!7G^alcda{|*Wb=Hrtj3g+`2qJMl^6?rR|VKHAd!lSuTxb|IwO|H;M"
+        b"H+}#vO!`!O<nac3Y#jjom)!s!Zn!wNhaYN=~>RlC1){osHTr)7DPbMRoTQ7n5#WL&a{ksu^TkQ9mw+5@4c@ygqc1-lVs3_~|NLqqqOh+`SRK"
+        b"ui%^?hx1}{e(&q|cQxbNS*+>x`}vz{j_0uyHRNKK5(rC}S>$u5H~3-f6zo5Q5Y4O54&?!K*V=fycgYc9mV+5I<ur=OA$p<S0bJA&6D6<5r3)"
+        b"kUFU$)7Z+!TYr+(BckuDm!juM>rkrXq@04qTYiYi3|rG#;a0F`asq;Ew-H7)YuRJ9#UEfjS&z-f;lrp?RGDi;%4#(+$0(5OSBI+^F`@u3eyU"
+        b"3F<`veh(-Q#7ElP|&4<t`t-oR)6YI+FCh+I2nSOM2xsGWXltR`+tSVfwZ~i0RLj-3^9{K&@KmWvPf7y|M)xiGE@%Q$1-z-8L3TVXZqD1Xix9"
+        b"ss7J2AO+VN$Bpjz4MnsqZRsv;I3<0L1HHmt_8UvTG;Z%7%z2N}(kZ`Q)bpW%5Ifp%_+r<lTPqV9f<{9c{2}~kP3JS18V2O=j`&fSfJtPnO"
+    ),
+}
+"""Frames of {"x": [0.5, 1], "rows_per_second": [512, 256], "at" and "peak": [2026-11-21 07:56:05, 07:56:07]},
+as pandas 3 pickles them."""

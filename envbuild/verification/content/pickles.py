@@ -25,7 +25,7 @@ from envbuild.verification.content.canonical import (
     below,
     moment_text,
 )
-from envbuild.verification.content.frames import durations_of
+from envbuild.verification.content.frames import measured_in
 from envbuild.verification.content.nodes import Node, latin
 from envbuild.verification.content.padding import DTYPE, without_padding
 from envbuild.verification.content.pickled_times import moment_in, span_of
@@ -306,8 +306,8 @@ class _Walk:
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
         self._without_tracker(path, node)
-        for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
-            out.leave_out(below(path, name), data, "time", packed=True)
+        for each in measured_in(node, _numbers, self._is_of_run) if node.kind == "object" else ():
+            out.leave_out(below(path, each.name), each.data, each.kind, packed=True, moment=each.moment)
         if key and are_durations(key):
             self._without_history(path, node)
         if node.kind == "list" and values.is_durations(key, node.parts):
@@ -354,6 +354,9 @@ class _Walk:
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+    def _is_of_run(self, seconds: float) -> bool:
+        return self.out.is_moment(seconds) and not self.out.masks.is_strange(seconds)
 
     def _moment(self, path: str, node: Node, depth: int) -> bool:
         """Leave out a date about when the run was; all else of its object counts. False, and nothing is, for others."""
@@ -482,7 +485,7 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_CODES = {"f4": "f", "f8": "d", "i8": "q"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q"}
 _FLOATS = frozenset("fd")
 
 
@@ -514,6 +517,17 @@ def _are_floats(data: Any, dtype: Any) -> bool:
     return all(number >= 0 for (number,) in struct.iter_unpack(f"<{code}", data))
 
 
+def _unit_of(dtype: Any) -> str:
+    """Return NumPy's name of what dates count since 1970, one by one; empty for other types."""
+    match dtype:
+        case Node(
+            parts=[_, Node(parts=["M8", *_]), Node(parts=[Node(parts=[*_, Node(parts=[None, Node(parts=units)])])])]
+        ):
+            unit, *counts = map(latin, units)
+            return unit.decode() if isinstance(unit, bytes) and counts == [1, 1, 1] else ""
+    return ""
+
+
 def _code_of(dtype: Any) -> str | None:
     """Return how ``struct`` reads a number of a type of NumPy's; None for most other types than floating-point ones."""
     match dtype:
@@ -531,6 +545,7 @@ class _Numbers:
     shape: tuple[int, ...]
     fortran: bool
     code: str
+    unit: str
 
 
 def _numbers(node: Any) -> _Numbers | None:
@@ -557,7 +572,7 @@ def _numbers(node: Any) -> _Numbers | None:
     code = _code_of(dtype)
     if code is None or not isinstance(parts[place], _Values) or not all(isinstance(each, int) for each in sizes):
         return None
-    return _Numbers(parts, place, sizes, bool(fortran), code)
+    return _Numbers(parts, place, sizes, bool(fortran), code, _unit_of(dtype))
 
 
 def _uuid(node: Node) -> str | None:
