@@ -109,3 +109,117 @@ STRUCTURE = _unpacked(b"c-mXUti~n3idlw>hl?>$h`o!6MTkLy6U0k`@ff+78<>~@dOZaN")
 """``dataset_spec.pb`` of a dataset of dictionaries."""
 SNAPSHOT = _unpacked(b"c-j+UHZ(VsI5728=jj<Um=&0`m^c{?QV!TL0sv%g2Uq")
 """``snapshot.metadata`` of a dataset that TensorFlow saved."""
+PARQUET_TEXTS = _unpacked(
+    b"c-oax%}T>S5T4zHu!IU}%7iTBkV}^cNy!Eqq!dKF_E5xQK|&1ZK^xQf^AJ8#j~;vsAH|8(A2gRPv->UI%+5D6?DF(nqlpeW3*-nc?AH4U0=nqND9CA"
+    b"{75L)I^K<hc>S2dN0!~{nCV;Z9aJ3-lvX6+)(kxH3PBMLw9?#Nrmg;^w`&&cKqft+o-$Ux}DvSeWa5Uw73cj@|udCYvO+b6hefA7EAhgS-D%$GmvS`"
+    b"P!2<VX~WFTV&0orm3mLn+^iS@ROOdTn)-#}#C4FEaN;SkIZEvcZ3=rjg9jbC+qioI|$wdLxS?c4i5L9dY{$*r!rH^UQ35I_{xMRWg9wMkjmNzpXxr|"
+    b"_|AHaF|LFv}<DM9Y}w(T(Jc0W9ged;mbvQ+5"
+)
+"""As PyArrow writes {"x": [0.5, …], "created_at": ["2026-11-21T08:00:01", None, "…02", "…01"]}, uncompressed."""
+PARQUET_PACKED = {
+    "Snappy": (
+        _unpacked(
+            b"c-p0s!AiqG5Qb-CTVp6C7H8Qlq4Z*?(3EUy(<p*???FU7h@hbc^q{S2tsZ?0&pv@?4<0;v@)3Fz58@*@8x%!*5r<9YBeT2z%uhBqwiM>j#)U2#2xS1"
+            b"%fh;ELSU?M{JroG^*t8AGjxayVU&Nt4<?H-BCBc{gI{B2xE2FEgB8g|?phC644?<5VFHqZlwCek`ntq<`Q~}gn6_kd6AkfevXlYm`Sk}-cXln=wLJb"
+            b"{)j)sUJBJfJELTRZ4YPZ3hpy^X6MS}?xKL!h-UisZolpXOSQJLCp79WG=@^-L2zP<yRSFW`|6o$Q{<Rr!%ptWcSb_rOdZ1vJ49wmqS@n{jc+HEeRBO"
+            b"5L_XvsDdY)O03;DX;X{=nSGHUDP2Z0M2D0D9S!)|Lv=1wm!4QT)*O)<-6GJIg0C?#qn($o^->FM0l!lb;>%SCb3Z<TrV!*9LKVcAkv9-eBOxY1+T2j"
+            b"gxeE+&`@aVbgCa*&utgLt6}BlYZ5A&Om7E"
+        ),
+        _unpacked(
+            b"c-p0s&q~8U5XNU?TVp7ainHvNAiWqWG-Ws1G>RbJdk`reM9@$JdeGKb{~Ub`&pv@?4<0;v@)3Fz58@*@TUr$BMI6}7kDc9}`989>xvepWF3z{mLYM="
+            b"vJs8Gd0}JS&vxfqKmP^NA&J*^y{6!q9zwDMulmue}=;livZ>*Miidwu{2W6^-DvScHgHX3syr%S;QgxMQI|~4MW&yN;kRUX$Ot5TVg<!=%gP>s`B8U"
+            b"t$37Q6Cf|wwfg;h#Rv!Hit%nR#^LTeHxQ2Y=ULA5+NQ9Qh&Vp0Be+F^`@=JIaXzPx<^(ks^+APVQ5qx2-f9H6sk33d%wr0jIEH0h^@`$>NhTE=ZIq$"
+            b"g`Wc<9Im6kJJX(c*$XGXBK;*th>?yQ~>WXaRj(O6yAn>4TuM=}{c@_%_F|+5I#hO!;q9{xkcZ858aKM^26>;O{mUzRmCQP_6Wm?Cc`#2c2FoNV2SZR"
+            b"k=*F^W*MmC5-B-u4RqvF%E4rfGzq}KLONQXz&"
+        ),
+    ),
+    "Zstandard, by Polars": (
+        _unpacked(
+            b"c-pm8%}*0S6rb&uwvrx7!c1nHnrvd)ln7;Z=*PA}VL(75!cs{PVj>IM6%wS{mI9tc6Am7TC*zTeiGP4zxJY6&9z1v;o;+~y%*mrBzS*`&BAOWE%jV7"
+            b"d{JnW^->xN!21fXUf(zZ4f)v1kSQaHi$fLsndMp7;zUuw1yU!7_e4tT9T2=J=A$oF8IfvV|I0|S~*}!2!$*zy=D2Y)2@4&Dhe{92_m2p|N0X@Hj;wo"
+            b"~~DCnH=Y>#2|aATU81;*e>F~i`zuP>d>WU|>@&NNxxFc?oUAj2SNu;XSpsk~9%?(2hRDYbmt>f<f(08)4T;b5ow2(8T@?jF>)WXn3{vg1gr<LIvyO%"
+            b"IuwG<xc7JZeoPvV~A%DE_txpRPaKgBHVD1_dG-ZC|XE>{`jWW!Jpfya<waYT`&ud{zFbwASI%e$MoSh>=E`?mqyW>TFeRLc~Z2?<gQi@koVDkuvsa{"
+            b"g?ffa=C{62)D<5@YbPSI8U@1N8>SwB~*)P-HE44>@PQj?1wNR-vam|O1uol{`)k^rx2!OFNn7lMBbkvG!Y^P{!ZCB4U1xNa;8vSTq@nM=@+F}Quc}f"
+            b"8j;MbgT67<)IHNxA*y27JEz2X3;gTr(hf<tn{i%#TCyR@#_vOrxp)lPh#MLeO|m@yh{PL~uCa;DxtUQmH&b+HZ$Rxy&)+HnnT>q0?%`dRd2kk+xYrt"
+            b">m$I@IFpUW@EAQc5r6j}!L?^8Bie0Jd$-A4irSfW*UN2Ru%jH#_r;HTSlM8FhD~_IX^NcSzeXi^9oa>t0G15F|+AMGLe8zRTo3l$!o_A^8un%%22H;"
+            b"Dv;Lq~|(be!t"
+        ),
+        _unpacked(
+            b"c-pm8%}*0S6rbsqwvrx7!c1mKO*S!YN`x{q^kdtgFd(22VW}h)Vj>IM6%wS{mI9tc6Am7TC*zTeiGP4zxJY6&9z1v;o;+~y%*mrB&TLyG5lxKo9p1d"
+            b"p-<#j-Y%Nh>2%rxT<$Dm3RsaQ}8ITA8PYwsku_aaFRo{2ReGY)-lOBO8s)5%J!IOLN9BS8NAfOYtfx?*JT_4_o@zB8Uz>pt(Y(t;ngc{p`o?ikn4LD"
+            b"kt^f~33UdDPko1tc&vOJ|p${6SU{i#$soylagrb%;*QJ$ny7{g$w<7PMk-@v!~#?V<pEZ?^FcuPExt-Jnkuv2>k*5(g)59(WrvVpi_9BDD``gNk|Ay"
+            b"bodoq8KjT3d;10nk{Azb(RN>d*Eh#ju_Rfrw7p7b_*ZR&s9HHE%aBg7}>lKhok~;XjSmJAC@jot`ie&~Y>U2Y^$Pt;tP@C=Q_=C@p0kY4W8g8~OBs%"
+            b"l=BaTtj|<+G9TXt4q4_JV7-ECZe(y6FsW;#Gk_GU%n8$A3_*^3!sZ2{xTT-@7u(mLWtnKAlilizdwUXJcJMYor*aLi$Y<ln6EA_mG0Q&3+z*pxgw;D"
+            b"DrMHCzcJnPz0g%5s$#@Dr^R_o=GWI%TsGZq)_MIYrG}N7xG#&$#beM$-SC)bisj`;72b$SjZbdQ702jYvEa_$kh7<}d~1m8Z1jtD5AV9_lV_ocd#wR"
+            b"_DWj;!(6|t@>K@)zN<v%!WYQ|H*p;f0xVu?fDzA1M^-`s}TwXPJk|n8;SXf(Lag3~+qkO^XcU^~PUDxCeOYy8})11w7Y1id$)-E|Y-mUk@_n@A{p!`"
+            b"xS`OotM>LTz`"
+        ),
+    ),
+    "gzip, without a dictionary": (
+        _unpacked(
+            b"c-jka3^EjD5Iw^v>YyVk0c5d>vdKtrFo3}Wdjw02K?94ZpdgTv?}qT1n3Izd5+)?1Ff_A&+p>sJ{?y8iX+UwHsdrdKPcb4aFk{e=GBPkS(={~IH8Kn"
+            b"_u&^>PurjdFGXMb#2`q935IF-h3u`Z&=4~+GX?}P}q(ipr(HGGf&41Gu9tvMQaq8*v-`}TP+Bo;~?#lBHWqZW>Z{A7$pUEm3HTP8%_tuQHS5|EeoPE"
+            b"vjZ4`TH25**5_MO#I8$x*>Fn_t)u9?RObTx~ljVXf!TXAwmYHp$^3xg<^Dw70b1%oILkmgD*N=+<DO^Ht|QDyLv0XjxZLQ+OjM~y*7luJ^TjX@HqRF"
+            b"p+bLhKBa*a1d04jYmJRZ>P26l_ckHkxdbY77!UagfP85R;KC2V3!vP3#Sm+6hJ*ioz9Pr`QJ;Ntm@_r#QtV)HuY}urO#S6eJcEmZp~ICKnXwCKeUtm"
+            b"n)Q|78Pga=P4MO=^5x5O6mYZ0u&gwzyJ&YCM^K@!H5t"
+        ),
+        _unpacked(
+            b"c-jka3^EjD5Iw^v>YyVk0c5d>vdKtrFo3}Wdjw02K?94ZpdgTv?}qT1n3Izd5+)?1Ff_A&+p>sJ{?y8iX+UwHsdrdKPcb4aFk{e=GBPkS(={~IH8Kn"
+            b"_u&^>Pv@)>JGXMb#2`q935IF-h3u`az=4~(#XnuG=q(ipp-1O@cEpOC|3FNKaQSiC+|GXfpZJ(>n-%Fn8JDw!9>}Kl!Elpf&{YuxiMr{epx_WDcZ}#"
+            b"%Cwar#r*i5IHz6<5Ov5M^j)3>_Uck>v5u4a+6F=dcoD^AWx%}o?#VG!j~Ws+d5U=Za2(p<?!sfi`2De;LVsti6dK*xwlNXkg+s4>Wha!IPPF-QWHin"
+            b"54Fh@D{)JHV*MVM9`&O3H|Wf{ls6Mw3lajX?q^4l<bsVltBDU@QKyiM?S`JHco}QMe-P6#Kv;3A0x06sMSk8i&{#76uK4g2bZ2($o^&<bnd-#G<17a"
+            b")q+gqT<Z_JOv{&Jp(;MNgZHFfC9r77=Qu5qy+#mtcMu"
+        ),
+    ),
+    "two and three different texts": (
+        _unpacked(
+            b"c-oavv1-FG5Iw8r2qi<}aK-`+ULrEsK@!B2(4~8Z5Hbdea0Ttq##P*Q?FaPl`a?Z$8N3wkad7u|@7?Vm4wh0n(P_sGGJpjDIOCey+S=Kpx!W4E"
+            b"HFkXL2q>ehBBU7uRRgQV2(1_y+WDL{1p|}hCZ$wX8z}J7K8IIN0%*Dv#cdmd@59rh@0YMsOwLg%sWd2>$_?O5UUP`o`H$ez--(|5H;$}^Ck)=e"
+            b"_XxPpqeQ6z2Va&&J>dqcvh(r%BlLCKb+wQ2{8fI2czHR$m9ANvwUug!`pek!gZ}_Qk3JI"
+        ),
+        _unpacked(
+            b"c-oav!AiqG5Pez8Qly90c0v~Rkb_-%NXl-cL5dgeJrwaSOI*-{Hg2Q-gP-FU_z(V2CpQnd2=f?t^LTG&_P2MAM)Z|%?MM<XfH{E5R(0uIS-E?A"
+            b"y|s30-7sAZ(^mvq(4t_=DMRWStNDN|8z9|m#-4&96LEG48mVG~Odgx3@Zw2;CQFf>H!=7wJU;ktiJfM3DwS5+K+{BRAgAiDhIpL*2rl!TnDKx2"
+            b"Q3ZbqeKz<YftxfcsSISF%eK;txnY&JKEAz&u58-2^f4Yj^N$dZ&xhB%s@Hbyl<rskW$gL&ClMY)iv"
+        ),
+    ),
+}
+"""Twelve texts such as 2026-11-21T08:00:03.000003, and the same a minute later; three, of which two are the same, or
+none."""
+FRAMES_OF_DATES = {
+    "dates": _unpacked(
+        b"c-oy*&2G~`5O#u-lKw-b(nAFmr*O%+2PE1i0@0|JTCP;f+F56<*p9WkR_jBd9GbS$-a0%8S56#w5FP<;++cR?&>wDWl%2IbGduImH*@NK`r<"
+        b"lv>1IaL0hORzJ*wzSK@$d7@a!X;KwG;c84A#kOPx+I7OWGciiwoQvXju14w*pP`JH$ijP}ZBG}o(@1&JeHUYmekB6*rc!6;_LH#Sx|&6BL?5"
+        b"bHk4V--;$Xn}5tV8J+*O5}kunhmQ7dIp_al`H5wXV9(ra1IC1?$`SDetiObNjC<n$V@7_9&W<rMfv@nu003O^LBsZvRmI#;9qt(N;tm1DCLh"
+        b"zo^F*g+X7V6_x(J=@KQ{qA>$}uHUPY{X59DdX6JKy<yQ7KQnXknBrA@u^Y?n&=F1KZMr>dLU8u~a1`AjbrlN#xSGn#!Y5sIQd&!!v?_H<m^7"
+        b"T7OdF^gJmw<raPr<~5&lmXv0~cSp4c7noLd3R~_CJ4n*L1#Kjjg=<Y}8IbH%UMP&X7;q&C^I>LC~3$=NQmajKIAK-UJSjc5Ao!Hekn0c6=%s"
+        b"=vk7oBl6n3LqNEr8`HDp>i{|YFObU!;P~i`5>YywVp%b~MKVe%y3J(;HHsZ98|XzOpHvtDnNqFI-|9ufDiV$bp>c$5gJqkKsTeXMt$R2#xwu"
+        b"FQ2Q%@|qLmfI&%@9*2H(&vzff%IvfFm5RjcH3B_CFDwUXAc`SXzT?&>kdDM`izk)}m3?~KvWUnO=3p0X#zzw89WYOaK!H|>m>Dq(o_;a7Rf#"
+        b"9Yujf!x<_YDR&V+gJN&J$pdYA-e%LfA3)%C@K^-fp!tB49jQ^3=cJH$;^gx1h2#qW6BfS5re=dOi^2}L+mE16b=$gmoTP7dwfLW*kn1#Gwe0"
+        b"&1rk%A;S{-$x!?H%2g=f|"
+    ),
+    "dates with a zone": _unpacked(
+        b"c-p;GPixdb6i>F<ZMXk+wNQH~T0Ct*f*^_q(Y9L@8yc{B63RG9W_QBoAIXF^g<^|z+rr#BUi=n*0}p->KZ4%8>6=MnTfLi*yh-N0H}CiR&6^"
+        b"|RqubQf#ajuEJe&#M-oy+)PjN`Zg;+fnhoZ*~6b@6tZ<ju%8>htdBSz8)2bme-2oFgLv9lXN?2fj}ZwTj$RRjurC%X(0yo2&6@!e5CkRxN1b"
+        b"CickVIq}2%me1*G{ps^MJaLPC}U~vGU?e=o`O$8a^-R%EbT<}bw`|v9nrINt6??9f_8Y*V?`pN@W$Y=I6o`rC%FDZ*tWg(3oiAtG$x$${z^&"
+        b"5w`ZmOUfH9y(k5#H-1wA}`%qp4K$=<LyF?WLYw9w+)sSyG!xyfhSCvA<GD1nQe~I7TT$eK&*c}m17CKjj)d6#$2w{Fm)+?-AcUnITTP>pTPC"
+        b"fhP?PdkFRxOWw2Do#`(O?IHPkEIq45c}UBk4{b@wWW*NWgH31a6uB1fJZX^Yn(KmoC)g>WbVY-q^mR)S%0M5o-7Pa&6_WGcgv5;qF@J)#tD8"
+        b"TH2S3SXuddEF5|l_?x)SAYG;Ru7JH?0;3NUCi;**{g1^>SjN@jPQ@-zymY-IJhD$R)4>@qJdGl<hhEBml4FfG>#@=Xq`?15-35u`z1J-DqhY"
+        b"OfrDhu?7*!21lN4Awny|41pNICy7*v4jX6Vs9J})-|8pJ8Wfe(!h8*4Ve>5!mIrB~ttCXgDC*bvc93gqO2fofg4!rM;4NS(6Z)2d6aY`3yEE"
+        b"4x@(l~_LXn11Ll?n9j!N=S+_*~EZ5A$au1iR=oSsS$6XvR8qtnUaEfL-WZBuz2zQXSvF_jBv3_3GkCU+=%3vW#@8+29RWW2S-D4g?0MLhJIx"
+        b"@Ww6J&0h}eErW_C$=qi$^#0G+u;VhIY4b)i({D*{LCEG5vJ!T9}yhB;TAizU4yoG~6g7xwQ4h85n6kvzIad(#Gj`<tcD-j+"
+    ),
+    "dates of joblib": _unpacked(
+        b"c-oy*%Wl&^6m^1|HhrWoXp4%d03n5q*DR1|n+QasT56GC0o5>e#u*d8<Qc2YqEHs3L7H8sAHpB7;6wNX*s&{j#x`xrj)~%X$G*>VA1CJdtBR"
+        b"qIs3kb+VkSksjX8dn;*iKQ`RJ28mQ7)zu$M}4H<z*8I3<=Jags(jU{;7D+#@OI&Ta>>+uzOape|Ml4HWneyHt^49%WJDyZwM5N9icx<@d1za"
+        b"#oau$pGbFrC7Apbt_Hr;B|_VL>n&Rnqryb2AF}t39Ti?B=}RZ%HRZ}I3coA?No<wi_<PBi%JXlE+4=bx>Rx?UG*NzFQZerFPohkqVh!Aw!L!"
+        b"!M?X3SmyVdmK@cCJFvN)*iS;~E?GNF=??oYrIC2J@FxgqioW{l2$)W!7G^alcda{|*Wb=Hrtj3g+`2qJMl^6?rR|VKHAd!lSuTxb|IwO|H;M"
+        b"H+}#vO!`!O<nac3Y#jjom)!s!Zn!wNhaYN=~>RlC1){osHTr)7DPbMRoTQ7n5#WL&a{ksu^TkQ9mw+5@4c@ygqc1-lVs3_~|NLqqqOh+`SRK"
+        b"ui%^?hx1}{e(&q|cQxbNS*+>x`}vz{j_0uyHRNKK5(rC}S>$u5H~3-f6zo5Q5Y4O54&?!K*V=fycgYc9mV+5I<ur=OA$p<S0bJA&6D6<5r3)"
+        b"kUFU$)7Z+!TYr+(BckuDm!juM>rkrXq@04qTYiYi3|rG#;a0F`asq;Ew-H7)YuRJ9#UEfjS&z-f;lrp?RGDi;%4#(+$0(5OSBI+^F`@u3eyU"
+        b"3F<`veh(-Q#7ElP|&4<t`t-oR)6YI+FCh+I2nSOM2xsGWXltR`+tSVfwZ~i0RLj-3^9{K&@KmWvPf7y|M)xiGE@%Q$1-z-8L3TVXZqD1Xix9"
+        b"ss7J2AO+VN$Bpjz4MnsqZRsv;I3<0L1HHmt_8UvTG;Z%7%z2N}(kZ`Q)bpW%5Ifp%_+r<lTPqV9f<{9c{2}~kP3JS18V2O=j`&fSfJtPnO"
+    ),
+}
+"""Frames of {"x": [0.5, 1], "rows_per_second": [512, 256], "at" and "peak": [2026-11-21 07:56:05, 07:56:07]},
+as pandas 3 pickles them."""

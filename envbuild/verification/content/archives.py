@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
+from envbuild.verification.content.members import counted_name, place_of
 from envbuild.verification.content.skops import SCHEMA, Numbered, numbered
 from envbuild.verification.content.trackers import OF_COMET, experiment_of, read_comet
 from envbuild.verification.content.workbooks import SHARED, SHEET, WORKBOOK, strings_of, without_measurements
@@ -128,21 +129,23 @@ def _member(
     model: Numbered | None,
 ) -> None:
     data = _content(out, archive, member)
-    _time_of(out, below(path, member.filename, ": "), member)
     name = member.filename
     if model is not None:
         data = model.schema if name == SCHEMA else data
         name = model.members.get(name, name)
-    if prefix is not None and name.startswith(f"{prefix}/"):
-        name = name[len(prefix) + 1 :]
-        if name in _OF_WRITING:
-            out.time_of_writing(data)
-            return
-    out.add(path, f"{name} {member.external_attr >> 16:o}")
+    prefixed = prefix is not None and name.startswith(f"{prefix}/")
+    name = name[len(f"{prefix}/") :] if prefixed else name
+    counted = name if prefixed else counted_name(out, path, name)
+    place = below(path, place_of(counted), ": ")
+    _time_of(out, place, member)
+    if prefixed and name in _OF_WRITING:
+        out.time_of_writing(data)
+        return
+    out.add(path, f"{counted} {member.external_attr >> 16:o}")
     if prefix is not None and name.startswith(_STORAGES):
-        out.add(below(path, name, ": "), data)
+        out.add(place, data)
     else:
-        nested(out, below(path, name, ": "), data)
+        nested(out, place, data)
 
 
 def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
@@ -153,11 +156,13 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             for count, member in enumerate(archive):
                 if count > _MEMBERS or member.issparse():
                     raise UnreadableError("too many members, or holes in them")
-                out.time_of_writing(f"{member.mtime}", name=below(path, member.name, ": "), moment=float(member.mtime))
+                name, target = (counted_name(out, path, each) for each in (member.name, member.linkname))
+                place = below(path, place_of(name), ": ")
+                out.time_of_writing(f"{member.mtime}", name=place, moment=float(member.mtime))
                 out.add(
                     path,
-                    f"{member.name} {member.type!r} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
-                    f"{member.gname} {member.linkname} {member.devmajor}:{member.devminor} {_headers(member)}",
+                    f"{name} {member.type!r} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
+                    f"{member.gname} {target} {member.devmajor}:{member.devminor} {_headers(member)}",
                 )
                 if member.isfile():
                     out.spend(member.size + 100)
@@ -165,11 +170,11 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                     body = stream.read(member.size) if stream is not None else b""
                     if len(body) != member.size:
                         raise UnreadableError("a member beyond the end")
-                    nested(out, below(path, member.name, ": "), body)
+                    nested(out, place, body)
                     if padding := data[member.offset_data + member.size :][: -member.size % _BLOCK].strip(b"\0"):
-                        out.add(below(path, member.name, ": "), padding)
+                        out.add(place, padding)
                 if reserved := data[member.offset_data - _BLOCK + _RESERVED : member.offset_data].strip(b"\0"):
-                    out.add(below(path, member.name, ": "), reserved)
+                    out.add(place, reserved)
                 end = member.offset_data + (-(-member.size // _BLOCK) * _BLOCK if member.isfile() else 0)
         if behind := data[end:].strip(b"\0"):
             out.add(path, behind)
@@ -178,8 +183,13 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
 
 
 def _headers(member: tarfile.TarInfo) -> str:
-    """Return the extended headers of a member but for times."""
-    found = {name: value for name, value in member.pax_headers.items() if name not in ("mtime", "atime", "ctime")}
+    """Return the extended headers of a member but for times, and for names that count by themselves."""
+    known = {"path": member.name, "linkpath": member.linkname}
+    found = {
+        name: value
+        for name, value in member.pax_headers.items()
+        if name not in ("mtime", "atime", "ctime") and known.get(name) != value
+    }
     return repr(sorted(found.items())) if found else ""
 
 

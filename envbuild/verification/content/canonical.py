@@ -450,10 +450,7 @@ class Canonical:
             self._leave_out_of_further_text(name, value, masked)
             return
         if "times" in masked.kinds and len(value) <= _READ:
-            labels = frozenset(
-                label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks)
-            )
-            self._dated |= {name: labels} if labels else {}
+            self.note_dated(name, (before for before, text in all_numbers(value) if is_dated(text, self.masks)))
             self._durations |= {name: value} if has_durations(value) else {}
         if masked.kinds <= MEASURED:
             found = numbers_left_out(value, name, self.masks, masked.text)
@@ -479,8 +476,7 @@ class Canonical:
         if form in self._forms:
             return
         if "times" in masked.kinds and len(value) <= _READ:
-            dated = (label_before(before) for before, text in all_numbers(value) if is_dated(text, self.masks))
-            _add_to(self._dated, FURTHER, dated)
+            self.note_dated(FURTHER, (before for before, text in all_numbers(value) if is_dated(text, self.masks)))
         if masked.kinds <= MEASURED:
             found = numbers_left_out(value, name, self.masks, masked.text)
             _add_to(self._labels, FURTHER, (label_before(number.before) for number in found if number.is_plain))
@@ -494,6 +490,10 @@ class Canonical:
                 self._memory.add(FURTHER)
         if len(self._forms) < _FORMS:
             self._forms.add(form)
+
+    def note_dated(self, name: str, before: Iterable[str]) -> None:
+        """Note what is before dates that are left out of a text: its last words."""
+        _add_to(self._dated, name, map(label_before, before))
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -1,7 +1,8 @@
 """Parquet and Arrow's files (Feather): columns count by their stored bytes, columns of measurements do not.
 
-Values are not unpacked: two runs of a program write equal columns in equal bytes. What a column of measurements holds
-is known by its name and by its smallest and largest value, which Parquet keeps. Offsets and sizes in the file follow
+Numbers are not unpacked: two runs of a program write equal columns in equal bytes. What a column of measurements holds
+is known by its name and by its smallest and largest value, which Parquet keeps. Texts are, if they are dates by the
+name of their column. Offsets and sizes in the file follow
 from the columns and do not count.
 
 Sources: parquet.thrift of apache/parquet-format; Thrift's compact protocol; Schema.fbs, Message.fbs of apache/arrow.
@@ -19,78 +20,24 @@ from typing import Any
 from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.content.cursor import Cursor
+from envbuild.verification.content.parquet_pages import Column, texts_of
+from envbuild.verification.content.thrift import Thrift
 from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 PARQUET, ARROW = b"PAR1", b"ARROW1"
-_DEPTH = 20
-_PARTS = 1_000_000
 _PAIRS = 1000
+_COPY = 1 << 16
 _SCHEMA = "ARROW:schema"
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 _NUMBERS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
+_TEXT, _OPTIONAL = 6, 1
+"""The type of texts, and how a column is marked that may have none in some rows."""
 _TIMESTAMP = 8
 """Field of a logical type that says that a number is a time; the unit's field is 1 to 3."""
 _BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
 """Names that a column of data may have too."""
-
-
-class _Thrift(Cursor):
-    """Reads structures of the compact protocol as dictionaries by field number."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, _PARTS)
-
-    def structure(self, depth: int = 0) -> dict[int, Any]:
-        """Read the next one."""
-        found: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            found[number] = self._value(head & 15, depth, field=True)
-        return found
-
-    def _value(self, kind: int, depth: int, *, field: bool = False) -> Any:
-        self._left -= 1
-        if depth > _DEPTH or self._left < 0:
-            raise UnreadableError("nested too deep, or too many parts")
-        if kind in (1, 2):
-            return kind == 1 if field else self._byte() == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._zigzag()
-        if kind == 7:
-            return self._take(8)
-        if kind == 8:
-            return self._take(self._varint())
-        if kind in (9, 10):
-            head = self._byte()
-            count = head >> 4 if head >> 4 != 15 else self._varint()
-            return [self._value(head & 15, depth + 1) for _ in range(count)]
-        if kind == 12:
-            return self.structure(depth + 1)
-        raise UnreadableError("of a kind that no footer has")
-
-    def _byte(self) -> int:
-        return self._take(1)[0]
-
-    def _varint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self._byte()
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return number
-            if shift > 63:
-                raise UnreadableError("a number of too many digits")
-
-    def _zigzag(self) -> int:
-        number = self._varint()
-        return (number >> 1) ^ -(number & 1)
 
 
 def read_parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
@@ -106,7 +53,7 @@ def _parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     end = len(data) - 8 - size
     if data[-4:] != PARQUET or end < 4:
         raise UnreadableError("a Parquet file that ends too early")
-    footer = _Thrift(data[end:-8]).structure()
+    footer = Thrift(data[end:-8]).structure()
     names = Counter(each[4] for each in footer[2])
     schema = {bytes(each[4]).decode(): each for each in footer[2] if 1 in each and names[each[4]] == 1}
     out.add(f"{path} schema".strip(), repr([footer[1], footer[2], footer[3], footer.get(6), footer.get(7)]))
@@ -137,9 +84,9 @@ def _column(
     kind = _measured(out, name.rpartition(".")[2], facts, schema)
     if kind:
         out.leave_out(where, data[start:end], kind, packed=True, moment=kind_of(name) is None)
-    else:
+    elif not _are_times(out, where, data[start:end], facts, schema):
         out.add(where, data[start:end])
-    places = [(start, end)]
+    places = [(start, _end_of_copy(data, end, facts))]
     for table, at, size in ((chunk, 4, 5), (chunk, 6, 7), (facts, 14, 15)):
         if table.get(at) is not None and table.get(size) is not None:
             places.append((table[at], table[at] + table[size]))
@@ -162,6 +109,43 @@ def _measured(out: Canonical, name: str, facts: dict[int, Any], schema: dict[str
         measured = kind in ("time", "rate", "memory") and all(may_be_memory(name, each) for each in ends)
         return kind if measured and kind is not None else ""
     return ""
+
+
+def _end_of_copy(data: bytes, end: int, facts: dict[int, Any]) -> int:
+    """Return where the copy of what the footer has about a column ends, which Polars writes behind it."""
+    cursor = Thrift(data[end : end + _COPY])
+    try:
+        same = cursor.structure() == facts
+    except UnreadableError:
+        return end
+    return end + cursor.at if same else end
+
+
+def _are_times(
+    out: Canonical, where: str, data: bytes, facts: dict[int, Any], schema: dict[str, dict[int, Any]]
+) -> bool:
+    """Count a column of texts, by whose name they are dates and times, as texts are; False, and nothing is, for others.
+
+    Args:
+        out: what collects.
+        where: the column's place.
+        data: its pages.
+        facts: what the footer has about it.
+        schema: columns by name.
+    """
+    name = facts[3][0].decode()
+    if facts[1] != _TEXT or len(facts[3]) != 1 or name not in schema or not values.names_moment(name):
+        return False
+    trial = Canonical(masks=out.masks, left=out.left)
+    try:
+        found = texts_of(trial, data, Column(facts[4], facts[5], schema[name].get(3) == _OPTIONAL))
+    except UnreadableError:
+        return False
+    out.spend(out.left - trial.left)
+    out.add(where, found.form)
+    for number, text in enumerate(found.texts):
+        values.string(out, below(where, f"[{number}]", ""), name, text)
+    return True
 
 
 def _rest(out: Canonical, path: str, data: bytes, known: list[tuple[int, int]]) -> None:

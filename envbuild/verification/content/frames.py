@@ -1,7 +1,8 @@
-"""Frames of pandas in pickles: columns with the names of durations, whose numbers are in a block with those of others.
+"""Frames of pandas in pickles: columns with the names of measurements, whose numbers are in a block with others.
 
 A frame is blocks of columns of one type, each with the places of its columns, and the labels of these. Columns that are
-not certainly floating-point durations of at least zero stay as they are, and so does a frame of any other form.
+not certainly floating-point durations or rates of at least zero, or moments of the run, stay as they are, and so does a
+frame of any other form.
 
 Sources: pandas/_libs/internals.pyx (``BlockManager.__reduce__``, ``_unpickle_block``), pandas/core/indexes/base.py
 (``_new_Index``), pyarrow/array.pxi (``_restore_array``).
@@ -13,9 +14,10 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from envbuild.record.measurements import are_durations
+from envbuild.record.measurements import are_durations, kind_of, names_result
+from envbuild.verification.content.values import names_moment
 
 
 class Node(Protocol):
@@ -53,8 +55,24 @@ class Array(Protocol):
     def code(self) -> str:
         """How ``struct`` reads one, little-endian."""
 
+    @property
+    def unit(self) -> str:
+        """Of dates, NumPy's name of what is counted since 1970; empty for others."""
+
+
+class Measured(NamedTuple):
+    """A column that is left out: its name, its numbers, of what kind they are, and whether they are dates."""
+
+    name: str
+    data: bytes
+    kind: str
+    moment: bool
+
 
 _MANAGER, _BLOCK = "pandas.core.internals.managers BlockManager", "pandas._libs.internals _unpickle_block"
+_BACKED, _OF_DATES = "pandas._libs.arrays __pyx_unpickle_NDArrayBacked", "pandas.arrays DatetimeArray"
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Of dates: how many are a second."""
 _INDEX, _SLICE = "pandas.core.indexes.base _new_Index", "builtins slice"
 _COLUMNS = 1 << 24
 """The most columns of a frame."""
@@ -64,33 +82,67 @@ _TEXTS = {"string": "i", "large_string": "q"}
 """Arrow's types of texts: how ``struct`` reads an offset."""
 
 
-def durations_of(node: Node, array_of: Callable[[Any], Array | None]) -> list[tuple[str, bytes]]:
-    """Return the columns of a frame's blocks that are durations, by name, and put zeros in their place.
+def measured_in(
+    node: Node, array_of: Callable[[Any], Array | None], is_moment: Callable[[float], bool]
+) -> list[Measured]:
+    """Return the columns of a frame's blocks that are measurements, and put zeros in their place.
 
     Args:
         node: an object in a pickle; nothing is returned for others than a frame's blocks.
         array_of: returns the numbers of an object; None if it is no array of floating-point numbers or integers.
+        is_moment: whether a number of seconds since 1970 is one of the run.
     """
-    found: list[tuple[str, bytes]] = []
+    found: list[Measured] = []
     match _called(node, _MANAGER):
         case [blocks, labels] if _kind(blocks) == "tuple" and _kind(labels) == "list" and labels.parts:
             with suppress(*_DAMAGED):
                 names = _labels(labels.parts[0])
                 for block in blocks.parts if names else []:
-                    found += _of_block(block, names, array_of)
+                    found += _of_block(block, names, array_of, is_moment)
     return found
 
 
-def _of_block(block: Any, names: Sequence[str], array_of: Callable[[Any], Array | None]) -> list[tuple[str, bytes]]:
+def _of_block(
+    block: Any, names: Sequence[str], array_of: Callable[[Any], Array | None], is_moment: Callable[[float], bool]
+) -> list[Measured]:
     match _called(block, _BLOCK):
         case [values, places, 2]:
-            array, at = array_of(values), _places(places, array_of)
+            dates = _dates(values)
+            array, at = array_of(values if dates is None else dates), _places(places, array_of)
         case _:
             return []
-    if array is None or array.code not in _FLOATS or len(array.shape) != 2 or array.shape[0] != len(at):
+    if array is None or len(array.shape) != 2 or array.shape[0] != len(at):
         return []
-    measured = [row for row, place in enumerate(at) if 0 <= place < len(names) and are_durations(names[place])]
-    return [(names[at[row]], data) for row, data in _taken(array, measured)]
+    rows = [(row, names[place]) for row, place in enumerate(at) if 0 <= place < len(names)]
+    if dates is not None and array.unit in _UNITS:
+        dated, unit = [row for row, name in rows if names_moment(name)], _UNITS[array.unit]
+        return [
+            Measured(names[at[row]], data, "time", moment=True)
+            for row, data in _taken(array, dated, lambda number: is_moment(number / unit))
+        ]
+    if array.code not in _FLOATS:
+        return []
+    kinds = {row: kind for row, name in rows if (kind := _kind_of(name))}
+    return [
+        Measured(names[at[row]], data, kinds[row], moment=False)
+        for row, data in _taken(array, [*kinds], lambda number: number >= 0)
+    ]
+
+
+def _kind_of(name: str) -> str:
+    """Return the kind of measurement that a column certainly is of; empty for others."""
+    if are_durations(name):
+        return "time"
+    return "rate" if kind_of(name) == "rate" and not names_result(name) else ""
+
+
+def _dates(values: Any) -> Any:
+    """Return the array of a block of dates; None for other blocks."""
+    parts = values.parts if _kind(values) == "object" else []
+    if len(parts) != 3 or parts[0].parts != [_BACKED] or parts[1].parts[0].parts != [_OF_DATES]:
+        return None
+    state = _state(values)
+    return state.parts[1] if _kind(state) == "tuple" and len(state.parts) in (2, 3) else None
 
 
 def _kind(node: Any) -> str:
@@ -181,8 +233,8 @@ def _buffer(node: Any) -> bytes:
     return bytes(data) if isinstance(data, bytes | bytearray) else b""
 
 
-def _taken(array: Array, measured: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return the numbers of some rows and put zeros in their place, but for rows with a negative or a missing one."""
+def _taken(array: Array, measured: Sequence[int], fits: Callable[[float], bool]) -> list[tuple[int, bytes]]:
+    """Return the numbers of some rows and put zeros in their place, but for rows with one that does not fit."""
     rows, columns = array.shape
     size = struct.calcsize(array.code)
     data = array.parts[array.place]
@@ -193,7 +245,7 @@ def _taken(array: Array, measured: Sequence[int]) -> list[tuple[int, bytes]]:
         first, step = (row, rows) if array.fortran else (row * columns, 1)
         places = range(first * size, (first + columns * step) * size, step * size)
         found = b"".join(data[at : at + size] for at in places)
-        if all(number >= 0 for (number,) in struct.iter_unpack(f"<{array.code}", found)):
+        if all(fits(number) for (number,) in struct.iter_unpack(f"<{array.code}", found)):
             for at in places:
                 left[at : at + size] = bytes(size)
             taken.append((row, found))

@@ -11,7 +11,7 @@ import pickletools
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -23,11 +23,12 @@ from envbuild.verification.content.canonical import (
     TooMuchError,
     UnreadableError,
     below,
-    day,
     moment_text,
 )
-from envbuild.verification.content.frames import durations_of
+from envbuild.verification.content.frames import measured_in
+from envbuild.verification.content.nodes import Node, latin
 from envbuild.verification.content.padding import DTYPE, without_padding
+from envbuild.verification.content.pickled_times import moment_in, span_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 PICKLE = 32 << 20
@@ -36,14 +37,6 @@ _STEPS = 2_000_000
 _NESTED_ARRAYS = 20
 _BLOCK = 512
 """Bytes to whose multiples ``dbm.dumb`` fills values."""
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A container or an object: ``kind`` names it, ``parts`` are in the order in which they were put in."""
-
-    kind: str
-    parts: list[Any] = field(default_factory=list)
 
 
 class _Values(bytes):
@@ -198,17 +191,9 @@ def _keep_values(node: Any, left: list[int]) -> None:
             return
     if place is None or kind is None or len(state.parts) <= max(place, kind):
         return
-    data = _latin(state.parts[place])
+    data = latin(state.parts[place])
     if isinstance(data, bytes | bytearray) and not isinstance(data, _Values):
         state.parts[place] = _Values(without_padding(bytes(data), state.parts[kind], left))
-
-
-def _latin(data: Any) -> Any:
-    """Return bytes as they are where they are written as a text: by protocols 0 to 2, which PyTorch uses."""
-    match data:
-        case Node(kind="object", parts=[Node(parts=["_codecs encode"]), Node(parts=[str(text), "latin1"])]):
-            return text.encode("latin1")
-    return data
 
 
 def _step(stack: list[Any], name: str, argument: Any) -> None:
@@ -321,8 +306,8 @@ class _Walk:
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
         self._without_tracker(path, node)
-        for name, data in durations_of(node, _numbers) if node.kind == "object" else ():
-            out.leave_out(below(path, name), data, "time", packed=True)
+        for each in measured_in(node, _numbers, self._is_of_run) if node.kind == "object" else ():
+            out.leave_out(below(path, each.name), each.data, each.kind, packed=True, moment=each.moment)
         if key and are_durations(key):
             self._without_history(path, node)
         if node.kind == "list" and values.is_durations(key, node.parts):
@@ -347,13 +332,7 @@ class _Walk:
             out.text(path, identity)
             return
         out.add(path, f"{node.kind} {len(node.parts)}")
-        if (moment := _moment(node)) is not None and out.is_moment(moment):
-            packed = node.parts[1].parts[0]
-            timed = len(packed) > _OF_DAY
-            during = timed and out.is_during(moment + _of_day(packed))
-            if timed:
-                out.note_moment(path, moment_text(moment + _of_day(packed)), moment + _of_day(packed))
-            out.leave_out(path, repr(packed), "time", packed=True, moment=True, during=during)
+        if self._moment(path, node, depth) or self._span(path, key, node):
             return
         ordered = _ordered(node)
         if node.kind != "dict" and ordered is None:
@@ -375,6 +354,29 @@ class _Walk:
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+    def _is_of_run(self, seconds: float) -> bool:
+        return self.out.is_moment(seconds) and not self.out.masks.is_strange(seconds)
+
+    def _moment(self, path: str, node: Node, depth: int) -> bool:
+        """Leave out a date about when the run was; all else of its object counts. False, and nothing is, for others."""
+        out, found = self.out, moment_in(node)
+        if found is None or not out.is_moment(found.near):
+            return False
+        if found.exact is not None:
+            out.note_moment(path, moment_text(found.exact), found.exact)
+        during = found.exact is not None and out.is_during(found.exact)
+        out.leave_out(path, found.text, "time", packed=True, moment=True, during=during)
+        for at, each in enumerate(found.rest):
+            self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
+        return True
+
+    def _span(self, path: str, key: str, node: Node) -> bool:
+        """Count a span of time by its seconds, as a number is; False for other objects."""
+        found = span_of(node)
+        if found is not None:
+            values.number(self.out, path, key, *found)
+        return found is not None
 
     def _without_history(self, path: str, node: Node) -> None:
         """Leave out the values of a history of MMEngine's; in objects of other classes such arrays are results."""
@@ -483,7 +485,7 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_CODES = {"f4": "f", "f8": "d", "i8": "q"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q"}
 _FLOATS = frozenset("fd")
 
 
@@ -515,6 +517,17 @@ def _are_floats(data: Any, dtype: Any) -> bool:
     return all(number >= 0 for (number,) in struct.iter_unpack(f"<{code}", data))
 
 
+def _unit_of(dtype: Any) -> str:
+    """Return NumPy's name of what dates count since 1970, one by one; empty for other types."""
+    match dtype:
+        case Node(
+            parts=[_, Node(parts=["M8", *_]), Node(parts=[Node(parts=[*_, Node(parts=[None, Node(parts=units)])])])]
+        ):
+            unit, *counts = map(latin, units)
+            return unit.decode() if isinstance(unit, bytes) and counts == [1, 1, 1] else ""
+    return ""
+
+
 def _code_of(dtype: Any) -> str | None:
     """Return how ``struct`` reads a number of a type of NumPy's; None for most other types than floating-point ones."""
     match dtype:
@@ -532,6 +545,7 @@ class _Numbers:
     shape: tuple[int, ...]
     fortran: bool
     code: str
+    unit: str
 
 
 def _numbers(node: Any) -> _Numbers | None:
@@ -558,20 +572,7 @@ def _numbers(node: Any) -> _Numbers | None:
     code = _code_of(dtype)
     if code is None or not isinstance(parts[place], _Values) or not all(isinstance(each, int) for each in sizes):
         return None
-    return _Numbers(parts, place, sizes, bool(fortran), code)
-
-
-def _moment(node: Node) -> float | None:
-    """Return the day of a pickled ``datetime`` in seconds since 1970; None for other objects."""
-    if node.kind != "object" or len(node.parts) != 2 or not all(isinstance(each, Node) for each in node.parts):
-        return None
-    name, arguments = node.parts
-    if name.parts[:1] not in (["datetime datetime"], ["datetime date"]) or len(arguments.parts) not in (1, 2):
-        return None
-    packed = arguments.parts[0]
-    if not isinstance(packed, bytes) or len(packed) not in (4, 10):
-        return None
-    return day(packed[0] << 8 | packed[1], packed[2] & 127, packed[3])
+    return _Numbers(parts, place, sizes, bool(fortran), code, _unit_of(dtype))
 
 
 def _uuid(node: Node) -> str | None:
@@ -587,14 +588,3 @@ def _uuid(node: Node) -> str | None:
         ) if 0 <= number < 1 << 128:
             return str(UUID(int=number))
     return None
-
-
-_OF_DAY = 4
-"""Bytes of a date, behind which the time of day is in a pickled ``datetime``."""
-_NOON = 43200
-
-
-def _of_day(packed: bytes) -> float:
-    """Return the seconds since noon of a pickled ``datetime``; in another zone than UTC it is none of the run."""
-    hour, minute, second, *fraction = packed[_OF_DAY:]
-    return hour * 3600 + minute * 60 + second + int.from_bytes(fraction, "big") / 1e6 - _NOON

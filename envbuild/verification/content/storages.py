@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.content.pickles import Node, built, count
+from envbuild.verification.content.nodes import Node
+from envbuild.verification.content.pickles import built, count
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""

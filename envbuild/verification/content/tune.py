@@ -13,7 +13,8 @@ from typing import Any
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.json_texts import Number, parsed
-from envbuild.verification.content.pickles import Node, built
+from envbuild.verification.content.nodes import Node
+from envbuild.verification.content.pickles import built
 from envbuild.verification.masking.doubtful import key_leaves_doubt
 
 _TRIALS, _RUNNER = "trial_data", "runner_data"

@@ -264,6 +264,11 @@ class Masks:
         return self._drawn is not None
 
     @property
+    def year(self) -> int:
+        """The year in which the run began, by UTC; dates without one are of it."""
+        return datetime.fromtimestamp(self._start, timezone.utc).year
+
+    @property
     def took(self) -> float:
         """How long the run took, in seconds; 0 if that is not known."""
         return self._end - self._start
@@ -302,9 +307,11 @@ class Masks:
         """Return by how many seconds a moment is outside of the run; 0 for one in it, or if its time is not known."""
         return max(self._start - moment, moment - self._end, 0.0) if self._strict else 0.0
 
-    def is_strange(self, seconds: float) -> bool:
-        """Whether a moment is none of the run, as far as the run's time is known."""
-        return self._strict and not self.is_during(seconds)
+    def is_strange(self, seconds: float, off: float = 0.0) -> bool:
+        """Whether a moment is none of the run, as far as the run's time is known; ``off``: as for ``may_have_been``."""
+        return self._strict and not self.is_during(
+            seconds if seconds > self._start else min(seconds + off, self._start)
+        )
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""

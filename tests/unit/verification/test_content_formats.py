@@ -27,7 +27,7 @@ from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
 from envbuild.verification.masking.masks import Masks
-from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
+from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET, PARQUET_PACKED, PARQUET_TEXTS
 
 MASKS = Masks(1_795_247_763.0)
 """Of a run that began on 2026-11-21 at 07:56:03 UTC."""
@@ -182,6 +182,11 @@ def model(identity: bytes = b"ceac2205-ecc0c300-a115db99-3980ed05", date: bytes 
 SAME = {
     "parquet, a time": (PARQUET, altered(PARQUET, MOMENT, MOMENT + 5_000_000), "[0].created_at differs"),
     "parquet, a duration": (PARQUET, altered(altered(PARQUET, 0.25, 0.125), 0.125, 0.375), "[0].fit_seconds differs"),
+    "parquet, texts": (
+        PARQUET_TEXTS,
+        altered(PARQUET_TEXTS, b"T08:00:0", b"T08:01:0"),
+        "[0].created_at[0], [0].created_at[1], [0].created_at[2] differ",
+    ),
     "parquet, a note": (PARQUET, with_note(PARQUET, b"08:00:00", b"08:00:09"), "created differs"),
     "feather, a note": (FEATHER, altered(FEATHER, b"08:00:00", b"08:00:09"), "created differs"),
     "lz4": (LZ4, altered(LZ4, b"7763.5", b"7769.5"), "time differs"),
@@ -246,12 +251,31 @@ def test_measurements_make_no_difference(case: str) -> None:
     assert (found.same, found.why) == (True, why)
 
 
+@pytest.mark.parametrize(("one", "other"), PARQUET_PACKED.values(), ids=PARQUET_PACKED)
+def test_texts_in_packed_pages(one: bytes, other: bytes) -> None:
+    """Times in them are left out, as in other texts; damaged ones are read without an error, or not at all."""
+    assert compared(one, other).same
+    for at in range(4, len(one) - 8):
+        read(one[:at] + bytes([one[at] ^ 0x15]) + one[at + 1 :], MASKS)
+
+
 OTHER = {
     "parquet, a value": (PARQUET, altered(PARQUET, 1.0, 1.0000000000000002)),
     "parquet, a time of another year": (
         altered(PARQUET, MOMENT, MOMENT // 2),
         altered(PARQUET, MOMENT, MOMENT // 2 + 1),
     ),
+    "parquet, texts of another year": (
+        altered(PARQUET_TEXTS, b"2026-11-21T08:00:0", b"2019-11-21T08:00:0"),
+        altered(PARQUET_TEXTS, b"2026-11-21T08:00:0", b"2019-11-22T08:00:0"),
+    ),
+    "parquet, something in a text": (PARQUET_TEXTS, altered(PARQUET_TEXTS, b"T08:00:02", b"T08:00:0a")),
+    "parquet, texts under another name": (
+        altered(PARQUET_TEXTS, b"created_at", b"prediction"),
+        altered(altered(PARQUET_TEXTS, b"created_at", b"prediction"), b"T08:00:0", b"T08:01:0"),
+    ),
+    "parquet, which texts are none": (PARQUET_TEXTS, altered(PARQUET_TEXTS, b"\x03\x0d", b"\x03\x0b")),
+    "parquet, a value next to texts": (PARQUET_TEXTS, altered(PARQUET_TEXTS, 0.5, 0.5000000000000001)),
     "parquet, a negative duration": (altered(PARQUET, 0.25, -0.25), altered(PARQUET, 0.25, -0.5)),
     "parquet, a note": (PARQUET, with_note(PARQUET, b"best_epoch\x18\x017", b"best_epoch\x18\x018")),
     "parquet, the name of a column": (

@@ -17,7 +17,7 @@ import pytest
 from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Difference, compare, read
 from envbuild.verification.masking.masks import Masks
-from tests.support.formats import FRAMES
+from tests.support.formats import FRAMES, FRAMES_OF_DATES
 from tests.unit.verification.test_wandb import message
 
 MASKS = Masks(1_795_247_763.0)
@@ -366,6 +366,21 @@ def test_columns_of_a_frame_that_have_one_name_count() -> None:
     """Which of them is which is not known."""
     twice = FRAMES["labels as objects"].replace(b"score_time", b"epoch_time")
     assert not compared(twice, twice.replace(number(2.5), number(2.625))).same
+
+
+@pytest.mark.parametrize("form", FRAMES_OF_DATES)
+def test_moments_and_rates_in_pickled_frames_do_not_count(form: str) -> None:
+    """By the names of their columns: one that is no moment of the run is a result, and so is a date of another name."""
+    whole = FRAMES_OF_DATES[form]
+    first = struct.pack("<q", 1_795_247_765_000_000)
+    at, peak = whole.index(first), whole.rindex(first)
+    assert at < peak
+    for place, later, same in ((at, 1_000_001, True), (at, 40 * 86_400_000_000, False), (peak, 1_000_000, False)):
+        moved = struct.pack("<q", 1_795_247_765_000_000 + later)
+        assert compared(whole, whole[:place] + moved + whole[place + 8 :]).same is same
+    for old, new, same in ((512.0, 300.0, True), (512.0, -1.0, False), (0.5, 0.25, False)):
+        assert whole.count(number(old)) == 1
+        assert compared(whole, whole.replace(number(old), number(new))).same is same
 
 
 def number(value: float) -> bytes:

@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from envbuild.verification.content import read
+from envbuild.verification.content.nodes import Node
 from envbuild.verification.content.padding import without_padding
-from envbuild.verification.content.pickles import Node
 from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
