@@ -61,10 +61,16 @@ def options(a: Record, b: Record) -> Section:
 
 def verified(a: Record, b: Record) -> Section:
     """Compare what the guard reported."""
+    found: list[Finding] = []
+    if a.layers != b.layers:
+        known = "changed" not in (a.layers, b.layers)
+        why = "" if known else "somebody had changed them in the store: a run again shows what the program does"
+        before, after = a.layers or "not known", b.layers or "not known"
+        found.append(changed("verified", "files of the image", before, after, 0 if known else 99, why=why))
     one, other = _command_text(a), _command_text(b)
-    if one == other:
-        return Section("")
-    return Section("", (changed("verified", "verified", one, other, 23, why="differences from the lock"),))
+    if one != other:
+        found.append(changed("verified", "verified", one, other, 23, why="differences from the lock"))
+    return Section("", tuple(found))
 
 
 def engine(a: Record, b: Record) -> Section:

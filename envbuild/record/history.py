@@ -160,6 +160,8 @@ def compared(project: Path, record: Record) -> dict[str, object]:
             break
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
+        if earlier.layers == "changed":
+            continue
         lines = compare_printed(record, earlier)
         files_differ = dict.fromkeys((*outputs.compare(record, earlier), *outputs.other_properties(record, earlier)))
         different = (

@@ -26,7 +26,7 @@ from envbuild.core.text import encodable, plain, quote
 from envbuild.core.types import prepare_deferred
 from envbuild.engine.protocol import ContainerRun
 from envbuild.engine.streams import repeated_signals_ignored
-from envbuild.errors import EnvbuildError, UsageError
+from envbuild.errors import EnvbuildError, IntegrityError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
@@ -115,7 +115,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
                 prepare_deferred()
                 heard = pipe.read()
         changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
-        changed["timed_out"] = code.timed_out
+        changed["timed_out"], changed["layers"] = code.timed_out, code.layers
     except BaseException as error:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
@@ -129,7 +129,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["standard_input"] = given.result() if given else None
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
-        changed["verified"] = verified(changed["state"], changed["verdict"])
+        changed["verified"] = verified(changed["state"], changed["verdict"], changed.get("layers", ""))
         changed |= _other_ranks(request, changed)
         after = workspace.scan(request.mounted, inputs, tools, special[1])
         # The program finds an empty folder in the place of envbuild's own, which has thousands of records.
@@ -159,14 +159,24 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
         record = msgspec.structs.replace(record, **changed)
-        if record.rank is None or record.rank.world == 1 or record.rank.waited:
+        if record.layers != "changed" and (record.rank is None or record.rank.world == 1 or record.rank.waited):
             record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
         sources.keep_sources(request.project, record, request.workspace)
         if request.recorded is not None and record.rank is not None and record.rank.codes:
             with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
                 request.recorded(record)
+    if request.verification and record.layers == "changed":
+        raise changed_layers_error()
     return record
+
+
+def changed_layers_error() -> IntegrityError:
+    """Return the error for a run whose image's files were changed by somebody: its result is not the image's."""
+    return IntegrityError(
+        "files of the image were changed in the store, before or during this run: its result proves nothing",
+        "have the changed layers made again, then run it again: envbuild build",
+    )
 
 
 def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:

@@ -443,6 +443,7 @@ CHANGED: dict[str, Any] = {
     "options": msgspec.structs.replace(record().options, network="bridge"),
     "inputs": {"data": sha("e")},
     "input_changes": ("data: 1 file changed",),
+    "layers": "changed",
     "git": Git(commit="f" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
     "gpus": "2",
     "rank": Rank(launcher="Slurm", rank=1, world=4),
