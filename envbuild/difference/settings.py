@@ -101,7 +101,7 @@ def _options(a: Record, b: Record) -> Iterator[Finding]:
         weight, why = _OPTIONS.get(name, (20, ""))
         if name == "cpuset" and before and after and len(cpu_numbers(before)) == len(cpu_numbers(after)):
             weight, why = 0, "as many"
-        one, other = (_written(each) for each in (before, after))
+        one, other = (_amount(each) if name == "memory" else _written(each) for each in (before, after))
         yield changed("options", f"option {name}", *shown(one, other), weight, why=why)
     if a.gpus != b.gpus:
         follows = "option gpus" if a.options.gpus != b.options.gpus else ""
@@ -115,6 +115,16 @@ def _written(value: object) -> object:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _amount(value: object) -> object:
+    """Write bytes as ``--memory`` takes them, exactly."""
+    if not isinstance(value, int):
+        return _written(value)
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value and value % (1 << shift) == 0:
+            return f"{value >> shift} {unit}"
+    return f"{value} bytes"
 
 
 def _variable(name: str, locked: dict[str, str]) -> tuple[int, str]:
