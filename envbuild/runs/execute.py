@@ -70,6 +70,17 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         UsageError: the script or an input does not exist, or is outside the project.
         EngineError: the engine could not run the container; the record reports it too.
     """
+    if not request.identity:
+        request = msgspec.structs.replace(request, identity=new_id())
+    try:
+        return _run(request, engine)
+    except OSError:  # such as of a full disk, to which the record of the end could not be written
+        with suppress(OSError):
+            history.mark_failed(request.project, request.identity)
+        raise
+
+
+def _run(request: RunRequest, engine: RunEngine) -> Record:
     started = time.monotonic()
     facts = _Facts(request, engine)
     command, script = command_line(request)
@@ -90,7 +101,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git
     )
     around.targets = tuple(mount.target for mount in container.mounts)
-    _make_folders(request.project, folder, owner, made=bool(request.identity))
+    _make_folders(request.project, folder, owner)
     if request.lock.hardware.fingerprint:
         from envbuild.runs import fingerprint
 
@@ -260,7 +271,7 @@ def _first_record(
     inside = request.directory.resolve()
     below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."
     record = Record(
-        id=request.identity or new_id(),
+        id=request.identity,
         state="running",
         start=_now(),
         lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
@@ -284,14 +295,14 @@ def _script(project: Path, path: Path | None) -> Script | None:
     return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
 
 
-def _make_folders(project: Path, folder: Path, owner: tuple[int, int], *, made: bool) -> None:
-    """Make the folder that guard and hook write to and all above it, owned by the caller; it may be ``made`` already.
+def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
+    """Make the folder that guard and hook write to and all above it, owned by the caller; an early run has it.
 
     It is closed to other users: arguments and parameters are in it, as in the record.
     """
     names = folder.relative_to(project).parts
     with folder_below(project, *names[:-1], make=True, owner=owner) as above:
-        (above / names[-1]).mkdir(mode=0o700, exist_ok=made)
+        (above / names[-1]).mkdir(mode=0o700, exist_ok=True)
         if owner[0] != os.getuid():
             with suppress(PermissionError):  # NFS with root_squash
                 os.chown(above / names[-1], *owner, follow_symlinks=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -897,3 +898,18 @@ def test_a_run_whose_image_was_changed(project: Path) -> None:
     assert engine.asked[1].compared
     assert [each.layers for each in history.list_runs(project)] == ["changed", "changed"]
     assert run(a_request(project, "train.py"), Engine(lambda folder: ContainerExit(0, layers="unchanged"))).verified
+
+
+def test_a_run_whose_end_cannot_be_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk takes no other record: the one that is there no longer states that the program is running."""
+    real = history.save
+
+    def save(folder: Path, record: Any) -> None:
+        if record.state != "running":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(folder, record)
+
+    monkeypatch.setattr(history, "save", save)
+    with pytest.raises(OSError, match="No space left"):
+        run(a_request(project, "train.py"), Engine())
+    assert [each.state for each in history.list_runs(project)] == ["failed"]
