@@ -56,6 +56,10 @@ def run_program(
             console.note(sentence)
     if note := misplaced(options.command, record, "run"):
         console.note(note)
+    if record.layers == "changed":
+        from envbuild.runs.execute import changed_layers_error
+
+        raise changed_layers_error()
     return record.exit_code if record.exit_code is not None else 1
 
 

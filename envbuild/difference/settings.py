@@ -61,10 +61,16 @@ def options(a: Record, b: Record) -> Section:
 
 def verified(a: Record, b: Record) -> Section:
     """Compare what the guard reported."""
+    found: list[Finding] = []
+    if a.layers != b.layers:
+        known = "changed" not in (a.layers, b.layers)
+        why = "" if known else "somebody had changed them in the store: a run again shows what the program does"
+        before, after = a.layers or "not known", b.layers or "not known"
+        found.append(changed("verified", "files of the image", before, after, 0 if known else 99, why=why))
     one, other = _command_text(a), _command_text(b)
-    if one == other:
-        return Section("")
-    return Section("", (changed("verified", "verified", one, other, 23, why="differences from the lock"),))
+    if one != other:
+        found.append(changed("verified", "verified", one, other, 23, why="differences from the lock"))
+    return Section("", tuple(found))
 
 
 def engine(a: Record, b: Record) -> Section:
@@ -95,7 +101,7 @@ def _options(a: Record, b: Record) -> Iterator[Finding]:
         weight, why = _OPTIONS.get(name, (20, ""))
         if name == "cpuset" and before and after and len(cpu_numbers(before)) == len(cpu_numbers(after)):
             weight, why = 0, "as many"
-        one, other = (_written(each) for each in (before, after))
+        one, other = (_amount(each) if name == "memory" else _written(each) for each in (before, after))
         yield changed("options", f"option {name}", *shown(one, other), weight, why=why)
     if a.gpus != b.gpus:
         follows = "option gpus" if a.options.gpus != b.options.gpus else ""
@@ -109,6 +115,16 @@ def _written(value: object) -> object:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _amount(value: object) -> object:
+    """Write bytes as ``--memory`` takes them, exactly."""
+    if not isinstance(value, int):
+        return _written(value)
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value and value % (1 << shift) == 0:
+            return f"{value >> shift} {unit}"
+    return f"{value} bytes"
 
 
 def _variable(name: str, locked: dict[str, str]) -> tuple[int, str]:

@@ -375,6 +375,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
         stacks: number of a signal that is sent to all its processes before it is ended for its time; 0 for none.
         emulator: starts the image's programs; None: they are the engine's machine's. The local engine alone has this.
+        compared: look at the end whether somebody has changed the image's files, however short the program was.
     """
 
     image: str
@@ -402,6 +403,13 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     limit: Callable[[], float | None] | None = None
     stacks: int = 0
     emulator: Emulator | None = None
+    compared: bool = False
+
+
+LayersState = Literal["", "unchanged", "changed", "not compared"]
+"""What is known at the end of a run about the files of its image that were in the store: that they were the image's all
+the time; that somebody has changed them; nothing, since the program was too short to be worth a look. Empty where the
+engine keeps them itself."""
 
 
 class ContainerExit(int):
@@ -410,16 +418,21 @@ class ContainerExit(int):
     Attributes:
         out_of_memory: the kernel ended one of its processes because memory ran out.
         timed_out: the limit in seconds at which it was ended; None if it was not.
+        layers: what is known of the image's files.
     """
 
     out_of_memory: bool
     timed_out: float | None
+    layers: LayersState
 
-    def __new__(cls, code: int, *, out_of_memory: bool = False, timed_out: float | None = None) -> ContainerExit:
+    def __new__(
+        cls, code: int, *, out_of_memory: bool = False, timed_out: float | None = None, layers: LayersState = ""
+    ) -> ContainerExit:
         """Make one from a code."""
         made = super().__new__(cls, code)
         made.out_of_memory = out_of_memory
         made.timed_out = timed_out
+        made.layers = layers
         return made
 
 

@@ -26,7 +26,7 @@ from envbuild.image.record import (
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_location, read_index
-from envbuild.operations.engines import connect
+from envbuild.operations.engines import connect, remove_changed_layers
 from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.signatures import published_reference, require
@@ -144,6 +144,7 @@ def pulled(
         if who is not None:  # of the very manifest that is read here, whatever the tag means by now
             signed_at = published_reference(loaded) if isinstance(reference, LayoutReference) else reference
             require(signed_at.at(remote.manifest.digest), who, events)
+        remove_changed_layers(engine, record.reference, events)
         if is_recorded(engine.find_image(record.reference), record):
             events.report(ImagePulled(reference=str(reference)))
         else:

@@ -25,7 +25,8 @@ def _contradictions(record: Record) -> Iterator[str]:
         same = False
     if not same:
         yield "its recipe is not that of its lock, image, script, command, environment and options"
-    if record.state == "finished" and record.verified not in ("", verified(record.state, record.verdict)):
+    follows = verified(record.state, record.verdict, record.layers)
+    if record.state == "finished" and record.verified not in ("", follows):
         yield f"it states verified: {record.verified}, which is not the guard's verdict in it"
     verdict = record.verdict
     refused = [each.field for each in verdict.checks if _refuses(each)] if verdict is not None and verdict.ok else []

@@ -33,6 +33,10 @@ _LOOK_BACK = 50
 """How many earlier records are read to find an equal run."""
 
 
+_RUNNING, _FAILED = b'"state": "running"', b'"state": "failed" '
+"""As a record has them, of one length."""
+
+
 def run_folder(project: Path, identity: str) -> Path:
     """Name the folder of one run; raises ``UsageError`` if it, or a folder in its path, is a link."""
     return state_path(project, "runs", identity, PROCESS).parent
@@ -57,6 +61,21 @@ def save(project: Path, record: Record) -> None:
         atomic_file(folder / _NAME, mode=0o600, sync=record.state != "running", hand_over=True) as stream,
     ):
         stream.write(dumps(record))
+
+
+def mark_failed(project: Path, identity: str) -> None:
+    """Turn the record of a run that has begun into one of a run that failed, in place: a full disk takes no new file.
+
+    Raises:
+        OSError: there is none, or it cannot be written.
+    """
+    with folder_below(project, STATE_FOLDER, "runs", identity) as folder:
+        descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "r+b", buffering=0) as stream:
+            place = stream.read(LIMIT).find(_RUNNING)
+            if place >= 0:
+                stream.seek(place)
+                stream.write(_FAILED)
 
 
 def list_runs(project: Path) -> tuple[Record, ...]:
@@ -168,6 +187,8 @@ def compared(project: Path, record: Record) -> dict[str, object]:
         if count >= _LOOK_BACK:
             break
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
+            continue
+        if earlier.layers == "changed":
             continue
         lines = compare_printed(record, earlier)
         files_differ = dict.fromkeys((*outputs.compare(record, earlier), *outputs.other_properties(record, earlier)))

@@ -29,7 +29,7 @@ State = Literal["running", "finished", "refused", "interrupted", "failed"]
 VerdictSource = Literal["", "pipe", "file"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard reports about a run: all as locked; differences that were allowed by name; refused; nothing, since it
-was switched off or never ran. Empty while a program has not been started."""
+was switched off, never ran, or somebody had changed the image's files. Empty while a program has not been started."""
 
 Value = float | Literal["nan", "inf", "-inf"]
 """To the last bit; ``float(value)`` reads what JSON has no number for."""
@@ -252,6 +252,9 @@ class Record(_Value, frozen=True, kw_only=True):
         input_changes: what happened to inputs during the run, a sentence each.
         timed_out: the limit in seconds at which the program was ended; None if it was not.
         problem: what failed, if it was not the program.
+        layers: whether the image's files in the store, which the local engine runs from, were the image's from the
+            time they were made to the end of the run: ``unchanged``; ``changed`` by somebody; ``not compared`` after a
+            program of less than half a second. Empty: not known; another engine keeps them itself.
         verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
             without a verdict.
         nccl: what NCCL found between the GPUs, as digests: its channels, and the links that they were chosen by.
@@ -289,6 +292,7 @@ class Record(_Value, frozen=True, kw_only=True):
     image: Sha256
     image_index: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
     engine: dict[str, str] = {}
+    layers: Literal["", "unchanged", "changed", "not compared"] = ""
     command: tuple[str, ...]
     directory: str
     script: Script | None = None
@@ -443,8 +447,10 @@ def cpu_numbers(cpuset: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def verified(state: State | None, verdict: GuardVerdict | None) -> Verified:
-    """Return what a verdict means for the record of a run in this state."""
+def verified(state: State | None, verdict: GuardVerdict | None, layers: str = "") -> Verified:
+    """Return what a verdict means for the record of a run in this state; ``layers`` as in the record."""
+    if layers == "changed":  # the guard's files too are the image's
+        return "no"
     if verdict is None:
         return "no" if state == "finished" else ""
     if not verdict.ok:

@@ -12,7 +12,9 @@ def allowed(record: Record) -> tuple[str, ...]:
 
 
 def doubt(record: Record) -> str:
-    """Describe in a few words why a run's host is not known to match the lock; empty if it is, or nothing was run."""
+    """Describe in a few words why a run is not known to have been as locked; empty if it is, or nothing was run."""
+    if record.layers == "changed":
+        return "not verified: files of the image were changed in the store"
     if record.verified == "overridden":
         return f"allowed: {', '.join(allowed(record)) or 'unknown'}"
     return "not verified" if record.verified == "no" else ""

@@ -201,6 +201,7 @@ _RUN: dict[str, Callable[[Record], str]] = {
     "Git": _git,
     "Guard": _guard,
     "Options": lambda record: _options(record.options),
+    "Image's files": lambda record: record.layers,
     "During the run": lambda record: "; ".join(record.input_changes),
 }
 _HOST: dict[str, Callable[[Record], str]] = {

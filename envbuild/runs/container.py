@@ -72,6 +72,7 @@ def container_run(
         limit=request.limit,
         stacks=0 if request.limit is None else _stacks_signal(),
         emulator=request.emulator[0] if request.emulator else None,
+        compared=bool(request.verification),
     )
 
 

@@ -26,7 +26,7 @@ from envbuild.core.text import encodable, plain, quote
 from envbuild.core.types import prepare_deferred
 from envbuild.engine.protocol import ContainerRun
 from envbuild.engine.streams import repeated_signals_ignored
-from envbuild.errors import EnvbuildError, UsageError
+from envbuild.errors import EnvbuildError, IntegrityError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
@@ -70,6 +70,17 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         UsageError: the script or an input does not exist, or is outside the project.
         EngineError: the engine could not run the container; the record reports it too.
     """
+    if not request.identity:
+        request = msgspec.structs.replace(request, identity=new_id())
+    try:
+        return _run(request, engine)
+    except OSError:  # such as of a full disk, to which the record of the end could not be written
+        with suppress(OSError):
+            history.mark_failed(request.project, request.identity)
+        raise
+
+
+def _run(request: RunRequest, engine: RunEngine) -> Record:
     started = time.monotonic()
     facts = _Facts(request, engine)
     command, script = command_line(request)
@@ -90,7 +101,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git
     )
     around.targets = tuple(mount.target for mount in container.mounts)
-    _make_folders(request.project, folder, owner, made=bool(request.identity))
+    _make_folders(request.project, folder, owner)
     if request.lock.hardware.fingerprint:
         from envbuild.runs import fingerprint
 
@@ -115,7 +126,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
                 prepare_deferred()
                 heard = pipe.read()
         changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
-        changed["timed_out"] = code.timed_out
+        changed["timed_out"], changed["layers"] = code.timed_out, code.layers
     except BaseException as error:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
@@ -129,7 +140,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["standard_input"] = given.result() if given else None
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
-        changed["verified"] = verified(changed["state"], changed["verdict"])
+        changed["verified"] = verified(changed["state"], changed["verdict"], changed.get("layers", ""))
         changed |= _other_ranks(request, changed)
         after = workspace.scan(request.mounted, inputs, tools, special[1])
         # The program finds an empty folder in the place of envbuild's own, which has thousands of records.
@@ -159,14 +170,24 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
         record = msgspec.structs.replace(record, **changed)
-        if record.rank is None or record.rank.world == 1 or record.rank.waited:
+        if record.layers != "changed" and (record.rank is None or record.rank.world == 1 or record.rank.waited):
             record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
         sources.keep_sources(request.project, record, request.workspace)
         if request.recorded is not None and record.rank is not None and record.rank.codes:
             with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
                 request.recorded(record)
+    if request.verification and record.layers == "changed":
+        raise changed_layers_error()
     return record
+
+
+def changed_layers_error() -> IntegrityError:
+    """Return the error for a run whose image's files were changed by somebody: its result is not the image's."""
+    return IntegrityError(
+        "files of the image were changed in the store, before or during this run: its result proves nothing",
+        "have the changed layers made again, then run it again: envbuild build",
+    )
 
 
 def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
@@ -250,7 +271,7 @@ def _first_record(
     inside = request.directory.resolve()
     below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."
     record = Record(
-        id=request.identity or new_id(),
+        id=request.identity,
         state="running",
         start=_now(),
         lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
@@ -274,14 +295,14 @@ def _script(project: Path, path: Path | None) -> Script | None:
     return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
 
 
-def _make_folders(project: Path, folder: Path, owner: tuple[int, int], *, made: bool) -> None:
-    """Make the folder that guard and hook write to and all above it, owned by the caller; it may be ``made`` already.
+def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
+    """Make the folder that guard and hook write to and all above it, owned by the caller; an early run has it.
 
     It is closed to other users: arguments and parameters are in it, as in the record.
     """
     names = folder.relative_to(project).parts
     with folder_below(project, *names[:-1], make=True, owner=owner) as above:
-        (above / names[-1]).mkdir(mode=0o700, exist_ok=made)
+        (above / names[-1]).mkdir(mode=0o700, exist_ok=True)
         if owner[0] != os.getuid():
             with suppress(PermissionError):  # NFS with root_squash
                 os.chown(above / names[-1], *owner, follow_symlinks=False)

@@ -516,6 +516,32 @@ def test_an_image_whose_files_somebody_changed(command: tuple[str, ...], made: P
     project.must("store", "verify")
 
 
+@needs_root
+def test_a_run_of_an_image_whose_files_somebody_changed(made: Project, tmp_path: Path) -> None:
+    """Its record and exit code say so, whether that was before or while the program ran; nothing is said needlessly."""
+    project = made.copy(tmp_path, own_store=True)
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    project.write("t.py", "import time\nprint(1, flush=True)\ntime.sleep(0.6)\n")
+    assert project.must("run", "t.py", ENVBUILD_ENGINE="local").out == "1\n"
+    assert _layers(project) == ("unchanged", "yes")
+    (file,) = (project.store / "derived/trees").glob("*/tree/usr/lib/python3.*/bisect.py")
+    file.write_text(f"{file.read_text()}# changed\n")
+    done = project("run", "t.py", ENVBUILD_ENGINE="local")
+    assert (done.code, done.out) == (13, "1\n")
+    assert "files of the image were changed in the store" in done.err
+    assert _layers(project) == ("changed", "no")
+    assert project.must("run", "-c", "print(1)", ENVBUILD_ENGINE="local").out == "1\n"
+    assert _layers(project) == ("not compared", "yes")
+    project.must("build", "--offline", ENVBUILD_ENGINE="local")
+    project.must("run", "t.py", ENVBUILD_ENGINE="local")
+    assert _layers(project) == ("unchanged", "yes")
+
+
+def _layers(project: Project) -> tuple[str, str]:
+    record = json.loads(project.must("show", "--json").out)
+    return record["layers"], record["verified"]
+
+
 def test_an_image_whose_files_somebody_removed(made: Project, tmp_path: Path) -> None:
     """Nothing is made anew where a note says that all is there: the sentence names the command that looks."""
     project = made.copy(tmp_path, own_store=True)

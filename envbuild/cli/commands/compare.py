@@ -315,9 +315,10 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
     from envbuild.cli.commands.program import misplaced
     from envbuild.cli.render import verify as render
 
-    if result.runs and (note := misplaced(shared.command, result.runs[0].record, "verify")):
-        console.note(note)
     verdict = result.verdict
+    note = misplaced(shared.command, result.runs[0].record, "verify") if result.runs else ""
+    if note and verdict.outcome in ("identical", "different"):
+        console.note(note)
     if verdict.outcome == "identical" and not verdict.compared:
         more = ", or compare more: leave out --ignore" if options.ignore else ""
         raise UsageError(
@@ -333,7 +334,8 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
         if not console.as_json:
             console.text(f"{render.different(result)}\n")
         return NotReproducibleError.exit_code
-    print_error(*render.failed(result, shared.command))
+    message, hint = render.failed(result, shared.command)
+    print_error(message, note or hint)
     if verdict.outcome == "refused":
         return HostMismatchError.exit_code
     return result.runs[0].record.exit_code or NotReproducibleError.exit_code

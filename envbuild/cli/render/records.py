@@ -59,7 +59,8 @@ def facts(record: Record, *, of_job: bool = False) -> Iterator[tuple[str, ...]]:
     if record.gpus:
         yield "gpus", record.gpus, *_visible_gpus(record.verdict)
     yield "lock", record.lock.file, _digest(record.lock.sha256)
-    yield "image", _digest(record.image), *([f"of index {_digest(record.image_index)}"] if record.image_index else [])
+    index = f"of index {_digest(record.image_index)}" if record.image_index else ""
+    yield "image", _digest(record.image), index, f"files {record.layers}" if record.layers else ""
     if record.script:
         yield "script", record.script.path, _digest(record.script.sha256)
     for path, digest in record.inputs.items():

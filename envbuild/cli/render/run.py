@@ -12,6 +12,8 @@ from envbuild.record.model import Record
 from envbuild.record.printed import measured_in
 from envbuild.record.summary import doubt
 
+_NO_PROGRAM = 126
+"""Exit code of what is there and cannot be started, such as a folder."""
 _NOT_FOUND = 127
 """Exit code of a command that the image does not have, as shells have it."""
 
@@ -123,6 +125,8 @@ def missing_command(record: Record, command: Sequence[str], project: Path) -> st
     """Return what to do about a command that was not found; empty if there was one, or nothing is known of it."""
     if record.exit_code == 1 and command[:1] == ("-m",) and len(command) > 1:
         return _unfound_module(record, command[1], project)
+    if record.exit_code == _NO_PROGRAM and not record.processes and command and (project / command[0]).is_dir():
+        return f"{command[0]} is a folder: name a script in it, as in envbuild run {Path(command[0]) / 'train.py'}"
     if record.exit_code != _NOT_FOUND or record.processes or not command:
         return ""
     name = command[0]

@@ -49,10 +49,12 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: the folder.
         writable: folders in it that everybody may write to, absolute as the program sees them.
+        state: what the file system knew of the files when they were whole; empty for a tree of an older envbuild.
     """
 
     path: Path
     writable: tuple[str, ...] = ()
+    state: str = ""
 
 
 class Trees:
@@ -79,7 +81,8 @@ class Trees:
                 return None  # made by root of a namespace with one identity, as is whoever calls unshare -r
             with suppress(OSError):
                 os.utime(folder)
-            return Tree(path=folder / _TREE, writable=tuple(map(str, note["writable"])))
+            writable = tuple(map(str, note["writable"]))
+            return Tree(path=folder / _TREE, writable=writable, state=str(note.get(_STATE, "")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -144,6 +147,33 @@ class Trees:
                 message = f"{folder} is damaged, and cannot be removed: {error.strerror}"
                 raise IntegrityError(message, way_out(error.errno)) from error
         return not sound
+
+    def was_changed(self, tree: Tree, since: int | None) -> bool:
+        """Return whether somebody has changed a tree that ``find`` returned, by now or in between; removes nothing.
+
+        Times of change only grow: files of which the file system still knows what it knew when they were whole have
+        been the layer's all the time. Those that were touched are read; who put back what it had changed shows too.
+
+        Args:
+            since: nanoseconds since 1970 from which on the tree was in use: files that are whole by now, and were
+                touched later than that, may have been others meanwhile. None: what is whole by now has not changed.
+        """
+        from envbuild.engine.local.tree_files import is_sound, state_and_last_change
+
+        folder = tree.path.parent
+        try:
+            found, last = state_and_last_change(folder)
+            if found == tree.state:
+                return False
+            if not is_sound(folder) or (since is not None and last >= since):
+                return True
+            with suppress(OSError), self._claimed(folder.name):
+                note = parse_json((folder / _NOTE).read_bytes())
+                if note.get(_STATE) == tree.state:  # read once, as far as the store can be written
+                    atomic_write(folder / _NOTE, quick_json.dumps({**note, _STATE: found}).encode(), sync=False)
+        except (OSError, ValueError, AttributeError):
+            return True  # it is gone, or its note: nobody knows what it was
+        return False
 
     def make(self, diff_id: str, tar: Path, advance: Callable[[int], None]) -> Tree:
         """Return a layer's tree, unpacked from its tar if need be; others that want it wait.

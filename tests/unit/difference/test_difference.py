@@ -443,6 +443,7 @@ CHANGED: dict[str, Any] = {
     "options": msgspec.structs.replace(record().options, network="bridge"),
     "inputs": {"data": sha("e")},
     "input_changes": ("data: 1 file changed",),
+    "layers": "changed",
     "git": Git(commit="f" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
     "gpus": "2",
     "rank": Rank(launcher="Slurm", rank=1, world=4),
@@ -530,7 +531,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 TABLE = msgspec.to_builtins(record())
-QUIET = {*NOT_COMPARED, "outputs", "verdict", "problem", "state", "out_of_memory", "timed_out", "exit_code"}
+QUIET = {*NOT_COMPARED, "layers", "outputs", "verdict", "problem", "state", "out_of_memory", "timed_out", "exit_code"}
 UNSEEN = {
     "free", "pid", "parent", "arguments", "left_out", "format", "wanted", "ok", "locked", "size", "parser", "program",
     "containers", "process", "verification",
@@ -849,3 +850,22 @@ def test_names_that_were_masked_are_quoted_in_equal_runs() -> None:
     same = record()
     assert phrase in compare(same, msgspec.structs.replace(same, id=B), Context(named={"stdout": line})).unknown
     assert phrase not in compare(same, other_results(), Context(named={"stdout": line})).unknown
+
+
+@pytest.mark.parametrize(
+    ("memory", "written"), [(8 << 30, "8 GiB"), (1536 << 20, "1536 MiB"), (3 << 10, "3 KiB"), (1001, "1001 bytes")]
+)
+def test_memory_is_written_with_its_unit(memory: int, written: str) -> None:
+    """As ``--memory`` takes it, to the byte."""
+    other = record(B, options=msgspec.structs.replace(record().options, memory=memory))
+    (found,) = [each for each in compare(record(), other).others if each.what == "option memory"] or [
+        each for each in compare(record(), other).causes if each.what == "option memory"
+    ]
+    assert found.after == written
+
+
+def test_files_of_the_image_that_somebody_changed() -> None:
+    """What explains every difference comes first; that a short run was not compared explains none."""
+    one, other = record(layers="unchanged"), other_results(layers="changed")
+    assert compare(one, other).causes[0].what == "files of the image"
+    assert "files of the image" not in [each.what for each in compare(one, other_results(layers="not compared")).causes]

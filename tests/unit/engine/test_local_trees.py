@@ -247,6 +247,80 @@ def test_what_was_touched_and_is_whole_stays(
     assert trees.find(digest) is not None
 
 
+@pytest.mark.parametrize(
+    ("harm", "changed"), [("", False), ("byte", True), ("mode", True), ("back again", True), ("gone", True)]
+)
+def test_a_tree_is_what_it_was_all_the_time(
+    harm: str, changed: bool, made: tuple[Trees, str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's end finds what was changed meanwhile, also if it was put back and another command has noted that."""
+    store, digest, tar = made
+    store.make(digest, tar, quiet)
+    tree = store.find(digest)
+    assert tree is not None
+    since = 1
+    tool = tree.path / "bin/tool"
+    if harm in ("byte", "back again"):
+        tool.write_bytes(b"hellO")
+        os.utime(tool, (315_532_800, 315_532_800))
+    if harm == "back again":
+        tool.write_bytes(b"hello")
+        os.utime(tool, (315_532_800, 315_532_800))
+        assert not store.remove_changed(digest)
+    if harm == "mode":
+        tool.chmod(0o700)
+    if harm == "gone":
+        store.forget(digest)
+    assert store.was_changed(tree, since) is changed
+    assert harm == "gone" or tree.path.is_dir()  # who looks removes nothing: others may use it
+
+
+def test_what_was_touched_before_a_run_and_is_whole(
+    made: tuple[Trees, str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read once, and then known again."""
+    store, digest, tar = made
+    store.make(digest, tar, quiet)
+    tool = store.path(digest) / "bin/tool"
+    tool.chmod(tool.stat().st_mode)
+    later = tool.stat().st_ctime_ns + 1
+    tree = store.find(digest)
+    assert tree is not None
+    assert not store.was_changed(tree, later)
+    assert store.was_changed(tree, later - 1)
+    reads: list[Path] = []
+    monkeypatch.setattr(tree_files, "is_sound", lambda folder: reads.append(folder) or True)
+    tree = store.find(digest)
+    assert tree is not None
+    assert not store.was_changed(tree, 1)
+    assert not reads
+
+
+def test_a_file_with_other_names_is_copied(tmp_path: Path) -> None:
+    """The step's folder goes later: a name that goes there would look as if the layer's file had been changed."""
+    source, other = tmp_path / "source", tmp_path / "other"
+    source.write_bytes(b"hello")
+    other.hardlink_to(source)
+    single = tmp_path / "single"
+    single.write_bytes(b"world")
+    folder = tmp_path / "made"
+    folder.mkdir()
+    writer = tree_files.TreeWriter(folder)
+    for name, path in (("a", source), ("b", single)):
+        member = tarfile.TarInfo(name)
+        member.size = 5
+        writer.adopt(member.tobuf(tarfile.USTAR_FORMAT), str(path))
+    writer.write(bytes(1024))
+    writer.finish()
+    before = tree_files.state(folder)
+    other.unlink()
+    source.unlink()
+    assert tree_files.state(folder) == before
+    assert (folder / "tree/a").read_bytes() == b"hello"
+    assert (folder / "tree/b").read_bytes() == b"world"
+    assert not single.exists()
+
+
 def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
     """A power cut may have damaged what was not synced."""
     store, digest, tar = made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ import pytest
 
 from envbuild.cluster.rank import Rank
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
-from envbuild.errors import EngineError, UsageError
+from envbuild.errors import EngineError, IntegrityError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.record import history
@@ -884,3 +885,31 @@ def test_what_is_printed_is_recorded(project: Path) -> None:
     assert (third.differs_from, third.differs_in) == (again.id, ("standard output",))
     without = run(a_request(project, "train.py"), engine)
     assert (without.printed, kept(project, without.id, "stdout")) == (None, None)
+
+
+def test_a_run_whose_image_was_changed(project: Path) -> None:
+    """Its record does not say that it was as locked; of a verification nothing else is made of it."""
+    engine = Engine(lambda folder: ContainerExit(0, layers="changed"))
+    record = run(a_request(project, "train.py"), engine)
+    assert (record.state, record.layers, record.verified, record.same_bits_as) == ("finished", "changed", "no", "")
+    assert not engine.asked[0].compared
+    with pytest.raises(IntegrityError, match="changed in the store"):
+        run(a_request(project, "train.py", verification=record.id), engine)
+    assert engine.asked[1].compared
+    assert [each.layers for each in history.list_runs(project)] == ["changed", "changed"]
+    assert run(a_request(project, "train.py"), Engine(lambda folder: ContainerExit(0, layers="unchanged"))).verified
+
+
+def test_a_run_whose_end_cannot_be_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk takes no other record: the one that is there no longer states that the program is running."""
+    real = history.save
+
+    def save(folder: Path, record: Any) -> None:
+        if record.state != "running":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(folder, record)
+
+    monkeypatch.setattr(history, "save", save)
+    with pytest.raises(OSError, match="No space left"):
+        run(a_request(project, "train.py"), Engine())
+    assert [each.state for each in history.list_runs(project)] == ["failed"]
