@@ -223,7 +223,7 @@ def verify(
         count: how many runs, two at least.
         ignore: patterns of outputs that are not compared, as ``fnmatch`` has them.
         diagnose: where runs differ, run again to find out more.
-        timeout: seconds after which a run is ended; None: ten times the first run, a minute at least.
+        timeout: seconds after which a run is ended; None: ten times the longest run so far, a minute at least.
         environment, mounts, network, outputs, controls, offline: as for ``run``.
         events: receives progress.
 

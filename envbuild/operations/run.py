@@ -59,7 +59,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         emulate: start the programs of another machine's image through the locked emulator; the record states it.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         timeout: seconds that the program may run; None for as long as it takes, and in ``verify`` for ten times the
-            first run, a minute at least.
+            longest run so far, a minute at least.
         offline: use the store only, ask no registry.
         image: a reference by digest to run instead of building; it must be the lock's image.
         require_signature: who must have signed the image: a public key's file, or ``IDENTITY@https://ISSUER``.

@@ -128,7 +128,7 @@ def verify(
     memory: Memory = None,
     timeout: Annotated[
         str | None,
-        typer.Option("--timeout", metavar="TIME", help="End a run after this time; default: ten times the first."),
+        typer.Option("--timeout", metavar="TIME", help="End a run after this time; default: ten times the longest."),
     ] = None,
     output: Outputs = None,
     gpus: GpuChoice = None,
