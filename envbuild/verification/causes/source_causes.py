@@ -25,6 +25,7 @@ from envbuild.verification.causes.evidence import (
     Operation,
 )
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import of_package, of_project
 from envbuild.verification.dataflow.in_threads import run_by_threads
 from envbuild.verification.dataflow.uses import Use
@@ -36,6 +37,12 @@ else:
 
 _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
+_QUEUES = frozenset(
+    f"{module}.{kind}"
+    for module in ("queue", "multiprocessing")
+    for kind in ("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue")
+)
+"""Queues that give what several put in in the order in which these came."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
@@ -133,7 +140,9 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None and call.line not in idle.get(path, ()):
+            if row is None or call.line in idle.get(path, ()):
+                continue
+            if not (call.name in _QUEUES and has_one_order(source, call.line)):
                 yield path, call, row
 
 
