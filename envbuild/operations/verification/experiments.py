@@ -45,7 +45,7 @@ _MINOR = ("logging.", "genericpath.exists", "genericpath.isfile", "genericpath.i
 """Calls that a line is the cause by only where it has no other: times of logs, and whether a file is there."""
 _STARTUP = ("site", "<string>")
 """Module and file of what start-up files (``*.pth``) of the environment execute."""
-_BY_LINE = frozenset(("entropy", "clock", "figures"))
+_BY_LINE = frozenset(("entropy", "clock", "figures", "limits"))
 """Suspects of which the hook knows which lines ask for them."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""

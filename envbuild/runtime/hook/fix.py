@@ -8,9 +8,9 @@ run with it is an experiment and no run of the program: nothing of it is kept.
 ``entropy`` or ``entropy=STREAM`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py),
 ``addresses`` of small objects (fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of
 files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py), ``processes=NUMBER``, of which so many
-numbers are skipped (vary.py), ``memory`` that is filled
-(fix_memory.py), ``collection`` of garbage, which is off. ``programs`` fixes nothing: it has the
-record show whether other programs gave the same output for the same input (fix_programs.py).
+numbers are skipped (vary.py), ``memory`` that is filled (fix_memory.py), ``limits`` of time, which are reached later
+(fix_limits.py), ``collection`` of garbage, which is off. ``programs`` fixes nothing: it has the record show whether
+other programs gave the same output for the same input (fix_programs.py).
 
 An entry of the record (``asked``) is a line that asked for what was fixed: ``suspect``, ``call``, ``file``, ``line``,
 ``module`` (who called: a package, or the program), ``place`` (the innermost line of the project on the way, or that
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 
-from . import fix_order
 from .fix_callers import Callers
 
 TYPE_CHECKING = False
@@ -72,7 +71,13 @@ def begin(process: Process) -> None:
 
         clock = fix_clock.Clock(callers, wanted["clock"])
         clock.install()
+    if "limits" in wanted:  # what puts tasks in order waits in its own way, above these waits
+        from . import fix_limits
+
+        fix_limits.Limits(callers).install()
     if "order" in wanted:  # modules that it imports remember when that was, and what they drew
+        from . import fix_order  # only here: frameworks are put in order where this module is there (for_pools.py)
+
         fix_order.install(callers)
     if "order" in wanted or clock is not None:  # asyncio imports logging, which remembers when that was
         from . import fix_loop

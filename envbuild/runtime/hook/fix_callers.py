@@ -113,6 +113,10 @@ class Callers:
         """Return whether code is the project's."""
         return self._kind(code) == _PROJECT
 
+    def is_of_project(self, place: str) -> bool:
+        """Return whether a line (``note``) is the project's."""
+        return self.within(place.rpartition(":")[0])
+
     def _kind(self, code: CodeType) -> int:
         kind = self._kinds.get(code)
         if kind is None:

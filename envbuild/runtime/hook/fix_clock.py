@@ -64,8 +64,8 @@ class Clock:
         if place in self.callers.wanted:
             return None
         self.counts[place] = count = self.counts.get(place, 0) + 1
-        line = place.rpartition(":")[2]
-        return self.now + count * self.tick + int(line or "0") * (self.tick // _PARTS)
+        line = place.rpartition(":")[2]  # "None" of code that has none, such as some that an exception ends
+        return self.now + count * self.tick + (int(line) if line.isdecimal() else 0) * (self.tick // _PARTS)
 
     def install(self) -> None:
         """Put the fixed time in the place of the clock's, for all but the standard library's own waiting."""

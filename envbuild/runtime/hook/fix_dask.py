@@ -163,4 +163,4 @@ def _wait(module: Any) -> None:
 def _noted(call: str, frame: Any) -> None:
     from . import fix_order
 
-    fix_order._noted(call, frame)
+    fix_order.noted(call, frame)

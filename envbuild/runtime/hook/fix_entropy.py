@@ -1,11 +1,11 @@
 """The system's entropy, made the same in each run of an experiment (fix.py).
 
 ``os.urandom`` and ``os.getrandom``, and so ``secrets``, ``uuid.uuid4`` and ``random.SystemRandom``, generators of
-``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed
-(in a pool from the task's, since which worker takes it is a race), the thread's name and the line that draws. Each line
-has a stream of its own: how often one draws may depend on what it gets (``randrange`` draws again what is too large),
-so that with a line that gets what is real the others would get something else. What C or C++ draws is reached by
-``fix_native``.
+``random`` without a seed, and ``/dev/urandom`` opened by Python (also by ``os.open``) give a stream that follows from
+the process's seed (in a pool from the task's, since which worker takes it is a race), the thread's name and the line
+that draws. Each line has a stream of its own: how often one draws may depend on what it gets (``randrange`` draws again
+what is too large), so that with a line that gets what is real the others would get something else. What C or C++ draws
+is reached by ``fix_native``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .process import Process
 
 _DEVICES = frozenset(("/dev/urandom", "/dev/random", "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/boot_id"))
+
+_LENGTH = 4 << 20
+"""Bytes that a descriptor of a device gives: a program that reads more of them fails, and nothing is proven."""
 
 
 class Entropy:
@@ -99,6 +102,24 @@ class Entropy:
                 return io.BytesIO(data.encode()) if "b" in mode else io.StringIO(data)
             return _Device(partial(self.bytes, place=place) if place not in wanted else original)
 
+        open_descriptor = os.open
+
+        def descriptor(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+            """Return one of a file in memory: one of the device cannot give what is fixed."""
+            if not isinstance(path, (str, os.PathLike)) or os.fspath(path) not in _DEVICES:
+                return open_descriptor(path, flags, *arguments, **options)
+            place = note("entropy", f"reading {path}", sys._getframe(1))
+            if "random/" in str(os.fspath(path)) or place in wanted:
+                return open_descriptor(path, flags, *arguments, **options)
+            from hashlib import shake_256
+
+            found = os.memfd_create("urandom")
+            os.write(found, shake_256(self.bytes(32, place)).digest(_LENGTH))
+            os.lseek(found, 0, os.SEEK_SET)
+            return found
+
+        os.supports_dir_fd.add(descriptor)  # shutil asks
+        system.open = descriptor
         system.urandom = generators._urandom = drawn("os.urandom")
         system.getrandom = drawn("os.getrandom")
         generators.Random.seed = seed

@@ -6,8 +6,8 @@ project's own. One that waits for a queue is waited for no longer. Of several th
 queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that come as they
 are completed come in the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``,
 ``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``,
-``ray.wait``. Threads and processes of the standard library's own pools are left alone, as is what packages in C++
-begin.
+``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Threads and processes
+of the standard library's own pools are left alone, as is what packages in C++ begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """
@@ -46,8 +46,12 @@ class _Patience:
         seconds = min(_PATIENCE, self.left)
         if seconds <= 0:
             return
-        begin = self.monotonic()
-        until(seconds)
+        begin, me = self.monotonic(), get_ident()
+        _patient.add(me)
+        try:
+            until(seconds)
+        finally:
+            _patient.discard(me)
         spent = self.monotonic() - begin
         if spent >= seconds:
             self.left -= spent
@@ -74,6 +78,8 @@ def install(callers: Callers | None = None) -> None:
 
 
 _patience = _Patience()
+_patient: set[int] = set()
+"""Threads that wait for others because of the order, and not by a limit of the program's."""
 _waiting: set[int] = set()
 """Threads that wait for a queue."""
 _kept: list[Any] = []
@@ -83,7 +89,13 @@ _turns: list[Any] = []
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
-def _noted(call: str, frame: Any) -> None:
+def is_waiting(thread: int) -> bool:
+    """Return whether a thread waits so that others come first; the program knows nothing of that wait."""
+    return thread in _patient
+
+
+def noted(call: str, frame: Any) -> None:
+    """Note a line that begins something concurrent, or takes what any of several may give first."""
     if _callers is not None:
         _callers.real("order", call, frame)
 
@@ -107,7 +119,7 @@ def _threads() -> None:
         waited_for = _is_waited_for(thread, daemon=thread.daemon)
         start(thread)
         if waited_for:
-            _noted("threading.Thread.start", sys._getframe(1))
+            noted("threading.Thread.start", sys._getframe(1))
             _patience.wait(lambda seconds: _until_idle(thread, seconds))
 
     threads: Any = threading.Thread
@@ -198,7 +210,7 @@ def processes(module: Any) -> None:
         waited_for = _is_waited_for(child, daemon=bool(child.daemon))
         begin(child)
         if waited_for:
-            _noted("multiprocessing.Process.start", sys._getframe(1))
+            noted("multiprocessing.Process.start", sys._getframe(1))
             _patience.wait(lambda seconds: _until_turn(child, seconds))
 
     module.BaseProcess.start = begun
@@ -221,7 +233,7 @@ def _programs() -> None:
 
     def begun(program: Any, *arguments: Any, **options: Any) -> None:
         begin(program, *arguments, **options)
-        _noted("subprocess.Popen", sys._getframe(1))
+        noted("subprocess.Popen", sys._getframe(1))
         _kept.append(program)  # one that nobody holds asks for the end of its child when it goes
         if options.get("stdin") != subprocess.PIPE:
             _patience.wait(lambda seconds: _ended(program, seconds))
@@ -290,7 +302,7 @@ def _futures(patience: _Patience) -> None:
 def _one_by_one(submit: Any, patience: _Patience, ended: Any) -> Any:
     def submitted(executor: Any, *arguments: Any, **options: Any) -> Any:
         future = submit(executor, *arguments, **options)
-        _noted("concurrent.futures.Executor.submit", sys._getframe(1))
+        noted("concurrent.futures.Executor.submit", sys._getframe(1))
         patience.wait(ended(future))
         idle = getattr(executor, "_idle_semaphore", None)
         ends = patience.monotonic() + _SOON
@@ -309,7 +321,7 @@ def pools(module: Any) -> None:
     apply, made = pool.apply_async, pool.__init__
 
     def begun(self: Any, processes: Any = None, *arguments: Any, **options: Any) -> None:
-        _noted("multiprocessing.Pool", sys._getframe(1))
+        noted("multiprocessing.Pool", sys._getframe(1))
         made(self, 1, *arguments, **options)
 
     def applied(*arguments: Any, **options: Any) -> Any:
@@ -327,7 +339,7 @@ def ray(module: Any) -> None:
     def waited(ray_waitables: Any, *, num_returns: int = 1, timeout: float | None = None, **options: Any) -> Any:
         if timeout is not None or not isinstance(ray_waitables, list):
             return wait(ray_waitables, num_returns=num_returns, timeout=timeout, **options)
-        _noted("ray.wait", sys._getframe(1))
+        noted("ray.wait", sys._getframe(1))
         first = ray_waitables[:num_returns]
         wait(first, num_returns=num_returns, **options)
         return first, ray_waitables[num_returns:]

@@ -11,9 +11,9 @@ from envbuild.record.model import Record
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.masking.lines import TextDifference
 
-SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "threads", "collection")
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory", "threads", "limits", "collection")
 """What experiments can fix (``runtime/hook/fix.py``); the number of threads of libraries by variables."""
-ON_DEMAND = frozenset(("collection", "threads"))
+ON_DEMAND = frozenset(("collection", "limits", "threads"))
 """Suspects that are tried only where the sources call for them; threads also where a framework was loaded."""
 UNWRITTEN = "a tensor that nothing was written to"
 """The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""

@@ -36,6 +36,7 @@ _FIXED = {
     "order": "tasks are done one after another",
     "memory": "memory is filled before the program gets it",
     "threads": "libraries have one thread",
+    "limits": "limits of time are not reached",
     "collection": "no garbage is collected but where the program asks for it",
 }
 """What is the case when runs are equal, by what was proven to be the cause."""
@@ -60,6 +61,7 @@ _THINGS = {
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
     "threads": "the result depends on which thread of a library (OpenMP, BLAS and the like) comes first",
+    "limits": "the result depends on what is done before a limit of time is reached",
     "collection": "the result depends on when garbage is collected: through weak references, finalizers or __del__",
 }
 """What to report where no line is known."""
@@ -70,6 +72,7 @@ _ATTEMPTS = {
     "order": "combine results in the order in which tasks were begun",
     "threads": "the package's own option for one thread (num_threads=1, n_jobs=1), or determinism: {threads: 1} in "
     "spec.yaml, then: envbuild lock && envbuild build",
+    "limits": "wait without a limit, or stop after a number of steps",
     "memory": "zeros in the place of empty, or write all of it before it is read",
     "collection": "release what is no longer needed at a place of your own (with, close()), or call gc.collect() there",
 }
@@ -77,6 +80,7 @@ _DRAWN = {
     "entropy": "draws from the system's entropy, which no seed reaches",
     "clock": "returns the time, which is never the same",
     "figures": "returns a figure that is another one in each run",
+    "limits": "waits until a time at most: what was done by then varies",
 }
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
 

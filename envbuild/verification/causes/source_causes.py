@@ -25,6 +25,7 @@ from envbuild.verification.causes.evidence import (
     Operation,
 )
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import of_package, of_project
 from envbuild.verification.dataflow.in_threads import run_by_threads
 from envbuild.verification.dataflow.uses import Use
@@ -36,6 +37,12 @@ else:
 
 _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
+_QUEUES = frozenset(
+    f"{module}.{kind}"
+    for module in ("queue", "multiprocessing")
+    for kind in ("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue")
+)
+"""Queues that give what several put in in the order in which these came."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
@@ -64,9 +71,15 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     """Return what experiments may prove, the likeliest first: suspects that the sources call."""
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
-        counts = not row.get("weak") and call.use not in ("waited", "unused") and not _out_of_reach(evidence, call)
-        if row.get("fixed") in SUSPECTS and counts and (row["fixed"] != "threads" or _has_threads(evidence)):
+        if row.get("weak") or _out_of_reach(evidence, call):
+            continue
+        if row.get("limits"):
+            found["limits"] = max(found.get("limits", 0), _likely(call, row))
+        counts = call.use not in ("waited", "unused") and (row.get("fixed") != "threads" or _has_threads(evidence))
+        if row.get("fixed") in SUSPECTS and counts:
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
+    if "limits" in found:  # with tasks in order, or loops with a time of their own, no limit is reached either
+        found["limits"] = max(found["limits"], *(1 + found.get(each, 0) for each in ("order", "clock")))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])
     return tuple(sorted(found, key=lambda name: -found[name]))
@@ -98,8 +111,20 @@ def known_places(evidence: Evidence) -> list[str]:
     return [
         f"{WORKSPACE}/{path}:{call.line}"
         for path, call, row in _known_calls(evidence)
-        if row.get("fixed") in evidence.proven
+        if any(each in evidence.proven for each in _suspects_of(row))
     ]
+
+
+def _suspects_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the suspects by which experiments may prove a call to be the cause; the one that is fixed first."""
+    fixed = str(row.get("fixed", ""))
+    return (*([fixed] if fixed else []), *(["limits"] if row.get("limits") else []))
+
+
+def _suspect_of(evidence: Evidence, row: Mapping[str, Any]) -> str:
+    """Return the suspect that a call is judged by: of two, the one that is proven."""
+    found = _suspects_of(row)
+    return next((each for each in found if each in evidence.proven), found[0] if found else "")
 
 
 def _likely(call: Call, row: Mapping[str, Any]) -> int:
@@ -115,7 +140,9 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None and call.line not in idle.get(path, ()):
+            if row is None or call.line in idle.get(path, ()):
+                continue
+            if not (call.name in _QUEUES and has_one_order(source, call.line)):
                 yield path, call, row
 
 
@@ -168,10 +195,10 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         )
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-        if name == TIMEOUT and shown == "proven":
+        if name == TIMEOUT and shown == "proven" and "limits" not in evidence.proven:
             kinds.append("order")
         else:  # with tasks in order, or with a fixed clock, a limit of time is not reached: no suspect stands for it
-            kinds.append("" if row["kind"] == "limit" and not shown else str(row.get("fixed", "")))
+            kinds.append("" if row["kind"] == "limit" and not shown else _suspect_of(evidence, row))
     yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 
@@ -232,7 +259,7 @@ def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str
 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
     """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
-    suspect = row.get("fixed")
+    suspect = _suspect_of(evidence, row)
     if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
         return "proven"
     if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
@@ -253,7 +280,7 @@ def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str
 
     It may have made the object that draws elsewhere (``random.SystemRandom``), or be part of a program given as a text.
     """
-    if row.get("fixed") != culprit.suspect:
+    if culprit.suspect not in _suspects_of(row):
         return False
     made = culprit.call.startswith(f"{row['call']}.")
     return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)

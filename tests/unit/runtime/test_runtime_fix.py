@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.runtime.hook import fix_figures
+from envbuild.runtime.hook import fix_figures, fix_limits
 from tests.support.cli import ROOT
 
 _BEGIN = """\
@@ -429,3 +429,129 @@ def test_modules_that_fixing_the_order_imports_get_the_fixed_clock() -> None:
     (age, key), again = (_found("fix", program) for _ in range(2))
     assert 0 < age < 1000
     assert [age, key] == again
+
+
+_WAITS = """\
+import asyncio, queue, subprocess, threading, time
+callers = Callers(lambda path: path.endswith("program.py"), frozenset(REAL))
+fix_limits.Limits(callers).install()
+code = '''
+import asyncio, multiprocessing, queue, subprocess, sys, threading, time
+def late(): time.sleep(0.3); values.put(1)
+values, found = queue.Queue(), []
+thread = threading.Thread(target=late); thread.start()
+try: found.append(values.get(timeout=0.01))
+except queue.Empty: found.append(None)
+thread.join(0.01); found.append(thread.is_alive())
+async def task(): await asyncio.sleep(0.3); return 2
+async def main(): return await asyncio.wait_for(task(), 0.01)
+try: found.append(asyncio.run(main()))
+except asyncio.TimeoutError: found.append(None)
+program = "import sys, time; time.sleep(0.3); print(sys.stdin.read(), end='')"
+begun = dict(input="3", capture_output=True, text=True)
+try: found.append(subprocess.run([sys.executable, "-c", program], **begun, timeout=0.01).stdout)
+except subprocess.TimeoutExpired: found.append(None)
+mine, theirs = multiprocessing.Pipe()
+threading.Thread(target=lambda: (time.sleep(0.3), theirs.send(4))).start()
+found.append(mine.poll(0.01))
+'''
+names = {}
+exec(compile(code, "/work/program.py", "exec"), names)
+lines = sorted({each["place"] for each in callers.as_list() if each["suspect"] == "limits"})
+print(json.dumps([names["found"], lines]))
+"""
+
+
+@pytest.mark.subprocess
+def test_limits_of_time_are_not_reached() -> None:
+    """Whatever keeps to them: threads, queues, tasks of asyncio, programs, pipes; a line may keep its own."""
+    found, lines = _found("fix_limits", _WAITS.replace("REAL", "()"))
+    assert found == [1, False, 2, "3", True]
+    assert lines == [f"/work/program.py:{number}" for number in (10, 15, 19, 6, 8)]
+    found, _ = _found("fix_limits", _WAITS.replace("REAL", "['/work/program.py:6', '/work/program.py:10']"))
+    assert found == [None, False, None, "3", True]
+
+
+@pytest.mark.subprocess
+def test_a_wait_that_is_always_in_vain_has_an_end() -> None:
+    """A program that asks now and then whether others are done waits for little longer than without the experiment."""
+    found = _found(
+        "fix_limits",
+        "import threading, time\n"
+        "callers = Callers(lambda path: path.endswith('program.py'), frozenset())\n"
+        "fix_limits.Limits(callers).install()\n"
+        "names = {'event': threading.Event()}\n"
+        "begin = time.monotonic()\n"
+        "exec(compile('for _ in range(20): event.wait(0.01)', '/work/program.py', 'exec'), names)\n"
+        "print(json.dumps(time.monotonic() - begin))\n",
+    )
+    assert fix_limits._LINE <= found < fix_limits._LINE + 3
+
+
+@pytest.mark.subprocess
+def test_packages_keep_their_limits() -> None:
+    """They wait in threads of their own for nothing but the next moment."""
+    found = _found(
+        "fix_limits",
+        "import threading, time\n"
+        "fix_limits.Limits(callers).install()\n"
+        "begin = time.monotonic()\n"
+        "threading.Event().wait(0.01)\n"
+        "print(json.dumps(time.monotonic() - begin))\n",
+    )
+    assert found < fix_limits._PATIENCE
+
+
+@pytest.mark.subprocess
+def test_an_alarm_comes_later() -> None:
+    """So that what it would have interrupted is done."""
+    found = _found(
+        "fix_limits",
+        "import signal, time\n"
+        "callers = Callers(lambda path: path.endswith('program.py'), frozenset())\n"
+        "fix_limits.Limits(callers).install()\n"
+        "code = '''\n"
+        "import signal, time\n"
+        "found = []\n"
+        "signal.signal(signal.SIGALRM, lambda *_: found.append(1))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(0.3); signal.setitimer(signal.ITIMER_REAL, 0)\n"
+        "'''\n"
+        "names = {}\n"
+        "exec(compile(code, '/work/program.py', 'exec'), names)\n"
+        "print(json.dumps(names['found']))\n",
+    )
+    assert found == []
+
+
+@pytest.mark.subprocess
+def test_a_descriptor_of_the_device_gives_the_stream() -> None:
+    """Another one for each line, the same in each run; a line that gets what is real gets the device."""
+    program = (
+        "callers.wanted = frozenset(WANTED)\n"
+        "seeded = types.SimpleNamespace(task='', seed=lambda name: 7)\n"
+        "fix_entropy.Entropy(seeded, callers).install()\n"
+        "one = os.open('/dev/urandom', os.O_RDONLY)\n"
+        "other = os.open('/dev/urandom', os.O_RDONLY)\n"
+        "print(json.dumps([os.read(one, 8).hex(), os.read(one, 8).hex(), os.read(other, 8).hex()]))\n"
+    )
+    first, again, real = (
+        _found("fix_entropy", program.replace("WANTED", wanted)) for wanted in ("()", "()", "['<string>:10']")
+    )
+    assert first == again
+    assert len({*first}) == 3
+    assert first[:2] != real[:2]
+    assert first[2] == real[2]
+
+
+@pytest.mark.subprocess
+def test_tasks_are_put_in_order_only_where_the_order_is_fixed() -> None:
+    """Set-ups of frameworks see by one module whether it is: it is not there in other experiments."""
+    program = (
+        "callers.clear()\n"
+        "os.environ['ENVBUILD_FIX'] = 'programs,limits@60'\n"
+        "process = types.SimpleNamespace(observer=types.SimpleNamespace(within=lambda path: False))\n"
+        "fix.begin(process)\n"
+        "print(json.dumps(sorted(name for name in sys.modules if name.endswith('.fix_order'))))\n"
+    )
+    assert _found("fix", program) == []
+    assert _found("fix", program.replace("limits", "order")) == ["envbuild.runtime.hook.fix_order"]

@@ -6,12 +6,17 @@ the lock to let go of a work whose state keeps a Python object, and in 2.13 each
 state). A program that ends right after its last step may then wait for ever: 3 of 17 runs of a small one did, without
 envbuild.
 A group that is kept for a while is destroyed when its threads have nothing left; the last ones never are.
+
+In an experiment with tasks in order (fix_order.py), what takes from any rank takes from each in its turn.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from functools import wraps
+
+from .for_pools import ORDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +43,26 @@ def set_up(module: Any, process: Process) -> None:
         return original(*arguments, **options)
 
     module.destroy_process_group = destroy_process_group
+    if ORDER in sys.modules:
+        for name in ("recv", "irecv"):
+            setattr(module, name, _in_turn(module, getattr(module, name)))
+
+
+def _in_turn(module: Any, receive: Any) -> Any:
+    """Return a function that takes from one rank after another where none is named; each has to send as often."""
+    turns: dict[tuple[int, ...], int] = {}
+
+    @wraps(receive)
+    def received(tensor: Any, src: Any = None, group: Any = None, *arguments: Any, **options: Any) -> Any:
+        if src is None and options.get("group_src") is None:
+            sys.modules[ORDER].noted(f"torch.distributed.{receive.__name__}", sys._getframe(1))
+            ranks = tuple(module.get_process_group_ranks(group))
+            others = [each for each in ranks if each != module.get_rank()]
+            turns[ranks] = turn = turns.get(ranks, -1) + 1
+            src = others[turn % len(others)] if others else None
+        return receive(tensor, src, group, *arguments, **options)
+
+    return received
 
 
 def _unknown(module: Any, known: deque[Any]) -> list[Any]:

@@ -1,0 +1,211 @@
+"""Limits of time that are not reached, in an experiment (fix.py): what takes longer is waited for.
+
+A wait that has come to its limit goes on, for as long again or ``_PATIENCE`` seconds, whichever is longer: those of
+``threading``, ``queue``, ``multiprocessing``, ``concurrent.futures``, ``subprocess``, ``select`` and asyncio, and
+alarms (``signal.alarm``). A program that asks now and then whether others are done waits in vain; so one line may do
+that for ``_LINE`` seconds, and all together for ``_ALL``. What the project does not call keeps its limits: packages
+wait in threads of their own for nothing but the next moment. Locks' own limits (``acquire(timeout=)``) and sockets' are
+not reached: C keeps to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from _thread import get_ident
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    from .fix_callers import Callers
+
+_PATIENCE, _LINE, _ALL = 3.0, 4.0, 15.0
+"""Seconds that a wait goes on at least, and that those of one line, and all, may do so in vain."""
+_ORDER = f"{__name__.rpartition('.')[0]}.fix_order"
+"""The module that is there if tasks are done in order: what it waits for is no limit of the program's."""
+_LOOPS = ("asyncio.tasks", "asyncio.timeouts")
+"""Modules that keep to limits of tasks by a loop's timers; ``asyncio.sleep`` is no limit."""
+
+
+class Limits:
+    """Waits that go on beyond their limits.
+
+    Args:
+        callers: notes who waits with a limit.
+    """
+
+    def __init__(self, callers: Callers) -> None:
+        self.callers = callers
+        self.left, self.of_lines = _ALL, dict[str, float]()
+        self.monotonic = time.monotonic
+        self._within: set[int] = set()
+        self._alarm: tuple[float, float, str] | None = None
+        """When the program's alarm was to come, how much later it is to come, and the line that set it."""
+
+    def install(self) -> None:
+        """Put these waits in the place of the libraries'; the modules are imported for that."""
+        import multiprocessing.connection
+        import select
+        import selectors
+        import subprocess
+        import threading
+        from multiprocessing import queues, synchronize
+        from queue import Empty
+
+        conditions: tuple[Any, ...] = (threading.Condition, synchronize.Condition)
+        for condition in conditions:
+            condition.wait = self._again(condition.wait, 0, lambda found: not found)
+        thread: Any = threading.Thread
+        join = thread.join
+        thread.join = self._again(join, 0, lambda _, waiting: waiting.is_alive(), whose=True)
+        queue: Any = queues.Queue
+        queue.get = self._again(queue.get, 1, None, (Empty,))
+        program: Any = subprocess.Popen
+        for name, at in (("wait", 0), ("communicate", 1)):
+            setattr(program, name, self._again(getattr(program, name), at, None, (subprocess.TimeoutExpired,)))
+        connections: Any = multiprocessing.connection
+        connections.wait = self._again(connections.wait, 1, lambda found: not found)
+        chosen: Any = select
+        chosen.select = self._again(chosen.select, 3, lambda found: not any(found))
+        for kind in (selectors.SelectSelector, selectors.PollSelector, selectors.EpollSelector):
+            selector: Any = kind
+            selector.select = self._again(selector.select, 0, lambda found: not found)
+        self._loops()
+        self._alarms()
+
+    def more(self, call: str, frame: FrameType | None, seconds: float) -> tuple[float, str]:
+        """Note a limit, and return how many seconds later it is to be reached, and the line; 0: it stays as it is."""
+        me = get_ident()
+        if me in self._within or (_ORDER in sys.modules and sys.modules[_ORDER].is_waiting(me)):
+            return 0.0, ""
+        place = self.callers.note("limits", call, frame)
+        if place in self.callers.wanted or not self.callers.is_of_project(place):
+            return 0.0, place
+        left = min(self.left, self.of_lines.setdefault(place, _LINE))
+        return max(min(left, max(_PATIENCE, seconds)), 0.0), place
+
+    def spend(self, place: str, seconds: float) -> None:
+        """Take from what a line may wait in vain."""
+        self.left -= seconds
+        self.of_lines[place] = self.of_lines.get(place, _LINE) - seconds
+
+    def _again(
+        self,
+        original: Any,
+        at: int,
+        in_vain: Callable[..., bool] | None,
+        errors: tuple[type[Exception], ...] = (),
+        *,
+        whose: bool = False,
+    ) -> Any:
+        """Return a wait that is begun again where its limit was reached.
+
+        Args:
+            original: waits.
+            at: which of its arguments is the limit, beside the object.
+            in_vain: whether what it returned shows that; with ``whose``, it is given the object too.
+            errors: what shows it otherwise.
+            whose: as above.
+        """
+        method = not isinstance(original, type(len)) and original.__qualname__.find(".") > 0
+        at += method
+
+        @functools.wraps(original)
+        def waited(*arguments: Any, **options: Any) -> Any:
+            seconds = options.get("timeout", arguments[at] if len(arguments) > at else None)
+            if not isinstance(seconds, (int, float)) or seconds <= 0 or _of_asyncio(sys._getframe(1)):
+                return original(*arguments, **options)
+            more, place = self.more(f"{original.__module__}.{original.__qualname__}", sys._getframe(1), seconds)
+            if more <= 0:
+                return original(*arguments, **options)
+            me = get_ident()
+            self._within.add(me)
+            try:
+                try:
+                    found = original(*arguments, **options)
+                except errors:
+                    pass
+                else:
+                    given = (found, arguments[0]) if whose else (found,)
+                    if in_vain is None or not in_vain(*given):
+                        return found
+                begin = self.monotonic()
+                if original.__name__ == "communicate":  # what was to be sent is on its way
+                    arguments, options = (*arguments[:1], None, *arguments[2:]), {**options}
+                    options.pop("input", None)
+                if "timeout" in options:
+                    options["timeout"] = more
+                else:
+                    arguments = (*arguments[:at], more, *arguments[at + 1 :])
+                try:
+                    return original(*arguments, **options)
+                finally:
+                    spent = self.monotonic() - begin
+                    if spent >= more:
+                        self.spend(place, spent)
+            finally:
+                self._within.discard(me)
+
+        return waited
+
+    def _loops(self) -> None:
+        """Set timers of asyncio that are limits later."""
+        from asyncio import base_events
+
+        loops: Any = base_events.BaseEventLoop
+        for name in ("call_later", "call_at"):
+            setattr(loops, name, self._later(getattr(loops, name)))
+
+    def _later(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def scheduled(loop: Any, when: float, callback: Any, *arguments: Any, **options: Any) -> Any:
+            frame = sys._getframe(1)
+            if frame.f_globals.get("__name__") not in _LOOPS or frame.f_code.co_name == "sleep":
+                return original(loop, when, callback, *arguments, **options)
+            seconds = when if original.__name__ == "call_later" else when - loop.time()
+            more, place = self.more(f"asyncio.{frame.f_code.co_name}", frame, seconds)
+            if more <= 0:
+                return original(loop, when, callback, *arguments, **options)
+
+            def reached(*given: Any) -> None:
+                self.spend(place, more)
+                callback(*given)
+
+            return original(loop, when + more, reached, *arguments, **options)
+
+        return scheduled
+
+    def _alarms(self) -> None:
+        import signal
+
+        alarms: Any = signal
+        alarm, timer = alarms.alarm, alarms.setitimer
+
+        def later(seconds: float, call: str, frame: FrameType) -> float:
+            if self._alarm is not None and self.monotonic() >= self._alarm[0]:
+                self.spend(self._alarm[2], self._alarm[1])
+            self._alarm = None
+            more, place = self.more(call, frame, seconds) if seconds > 0 else (0.0, "")
+            if more > 0:
+                self._alarm = (self.monotonic() + seconds + more, more, place)
+            return more
+
+        def set_alarm(seconds: int) -> Any:
+            return alarm(seconds + int(later(seconds, "signal.alarm", sys._getframe(1))))
+
+        def set_timer(which: Any, seconds: float, interval: float = 0.0) -> Any:
+            if which == alarms.ITIMER_REAL and not interval:
+                seconds += later(seconds, "signal.setitimer", sys._getframe(1))
+            return timer(which, seconds, interval)
+
+        alarms.alarm, alarms.setitimer = set_alarm, set_timer
+
+
+def _of_asyncio(frame: FrameType) -> bool:
+    """Whether a loop waits for whatever comes next (fix_loop.py is between), or a selector of Python does."""
+    module = str(frame.f_globals.get("__name__"))
+    return module.partition(".")[0] in ("asyncio", "selectors") or module.endswith(".fix_loop")

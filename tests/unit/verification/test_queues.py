@@ -1,0 +1,50 @@
+"""Queues with one order (envbuild/verification/causes/queues.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.causes.queues import has_one_order
+
+_WORKER = "def work(number, out):\n    out.put(number)\n"
+_PUTS_ITSELF = "q = Queue()\nq.put(1)\nfor _ in range(3): print(q.get())\n"
+
+
+def _at(source: str) -> int:
+    return 1 + source[: source.index("Queue()")].count("\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{_WORKER}q = Queue()\nProcess(target=work, args=(1, q)).start()\nprint(q.get(timeout=0.3))\n",
+        f"{_WORKER}def main():\n    q = Queue()\n    Thread(target=work, args=(1, q)).start()\n    q.get()\n",
+        "def take(q): print(q.get())\nq = Queue()\nThread(target=take, args=(q,)).start()\nq.put(1)\n",
+        _PUTS_ITSELF,
+    ],
+)
+def test_one_puts_and_one_takes(source: str) -> None:
+    """What is taken comes in the order in which it was put in."""
+    assert has_one_order(source, _at(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"{_WORKER}q = Queue()\nfor k in range(2): Thread(target=work, args=(k, q)).start()\n",
+        f"{_WORKER}q = Queue()\n[Process(target=work, args=(k, q)) for k in range(2)]\n",
+        f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nThread(target=work, args=(2, q)).start()\n",
+        f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nq.put(2)\n",
+        f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nwork(2, q)\n",
+        f"{_WORKER}begin = lambda f, q: Thread(target=f, args=(1, q)).start()\nq = Queue()\nbegin(work, q)\n",
+        "def work(): q.put(1)\nq = Queue()\nThread(target=work).start()\nThread(target=work).start()\n",
+        "def take(q): print(q.get())\nq = Queue()\nfor _ in t: Thread(target=take, args=(q,)).start()\nq.put(1)\n",
+        "class Box:\n    def __init__(self): self.q = Queue()\n",
+        "q = Queue()\nothers.append(q)\n",
+        "def work(q): helper(q)\nq = Queue()\nThread(target=work, args=(q,)).start()\n",
+        "q = Queue(\n",
+    ],
+)
+def test_several_do_or_nobody_knows(source: str) -> None:
+    """Two that begin, one that begins several, or a queue that goes where it is not followed."""
+    assert not has_one_order(source, 1 + source[: source.index("Queue(")].count("\n"))
