@@ -20,7 +20,8 @@ def has_one_order(source: str, line: int) -> bool:
     """Return whether one thread or process alone puts something into the queue that a line makes, and one takes it.
 
     Only a queue with a name is followed, within the function that makes it, and into functions of the same file that
-    get it as an argument. Whatever else becomes of it, somebody else may put something into it.
+    get it as an argument. Whatever else becomes of it, somebody else may put something into it, as somebody does where
+    the file shows nobody.
     """
     try:
         tree = ast.parse(source)
@@ -38,7 +39,7 @@ def has_one_order(source: str, line: int) -> bool:
         return False
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _Function)}
     users = _users(made[0].targets[0].id, _scope(made[0], above), tree, functions, above)
-    return users is not None and max(users) <= 1
+    return users is not None and users[0] == 1 and users[1] <= 1
 
 
 def _users(

@@ -137,12 +137,13 @@ def _likely(call: Call, row: Mapping[str, Any]) -> int:
 def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
     """Yield the calls of the sources that the table knows, with their file and their row; none that did not run."""
     idle = unreached(evidence)
+    alone = len(evidence.sources or {}) == 1  # another module may put something into a queue, too
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
             if row is None or call.line in idle.get(path, ()):
                 continue
-            if not (call.name in _QUEUES and has_one_order(source, call.line)):
+            if not (alone and call.name in _QUEUES and has_one_order(source, call.line)):
                 yield path, call, row
 
 

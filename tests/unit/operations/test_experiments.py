@@ -133,6 +133,7 @@ def calls_for(suspect: str) -> str:
     """Sources; for a suspect that is tried only if they call for it, such ones."""
     further = {
         "collection": "import weakref\nweakref.WeakSet()\n",
+        "limits": "import queue\nqueue.Queue().get(timeout=limit)\n",
         "threads": "from implicit.bpr import BayesianPersonalizedRanking as B\nB()\n",
     }
     assert further.keys() == ON_DEMAND

@@ -41,6 +41,7 @@ def test_one_puts_and_one_takes(source: str) -> None:
         "def take(q): print(q.get())\nq = Queue()\nfor _ in t: Thread(target=take, args=(q,)).start()\nq.put(1)\n",
         "class Box:\n    def __init__(self): self.q = Queue()\n",
         "q = Queue()\nothers.append(q)\n",
+        "q = Queue()\nThread(target=f).start()\nq.get(timeout=0.2)\n",
         "def work(q): helper(q)\nq = Queue()\nThread(target=work, args=(q,)).start()\n",
         "q = Queue(\n",
     ],

@@ -888,6 +888,32 @@ def test_a_limit_of_time_is_the_cause_where_one_thing_alone_was_begun() -> None:
         assert len([cause for cause in found if cause.weight >= PROVEN - 1]) == 1
 
 
+def test_a_limit_of_time_is_tried_before_what_takes_it_away_too() -> None:
+    """With tasks in order, or with a time of its own, no limit is reached either; one that nobody reaches is none."""
+    source = "import asyncio, time\nx = asyncio.wait_for(asyncio.to_thread(f), 0.004)\nseed(time.time())\n"
+    known = evidence(sources={"train.py": source})
+    assert suspects(known)[:1] == ("limits",)
+    assert "clock" in suspects(known)
+    assert "limits" not in suspects(evidence(sources={"train.py": source.replace("0.004", "100000")}))
+    line = Culprit(suspect="limits", place="/workspace/train.py:2", call="asyncio.tasks.wait_for", module="__main__")
+    found = rank_causes(evidence(sources={"train.py": source}, proven=("limits",), culprits=(line,)))
+    assert found[0].what.startswith("asyncio.wait_for() ends at a time")
+    assert "proven: runs are equal when limits of time are not reached" in found[0].what
+    assert found[0].where == "train.py:2"
+    assert not any("time.time" in cause.what for cause in found)
+
+
+def test_a_queue_that_one_fills_and_one_empties_is_no_cause() -> None:
+    """The limit of time is, with which it is read; another module may have the queue too."""
+    source = (
+        "import queue, threading\ndef work(out):\n    out.put(1)\ninbox = queue.Queue()\n"
+        "threading.Thread(target=work, args=(inbox,)).start()\ninbox.get(timeout=0.2)\n"
+    )
+    for others, named in (({}, False), ({"other.py": ""}, True)):
+        found = rank_causes(evidence(sources={"train.py": source, **others}))
+        assert any(cause.what.startswith("queue.Queue()") for cause in found) == named
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [
