@@ -428,3 +428,12 @@ def test_a_program_that_is_missing(name: str, package: str, tmp_path: Path) -> N
     assert missing_file(failed, ("train.py",), tmp_path) == (text if package else "")
     (tmp_path / name).touch()
     assert missing_file(failed, ("train.py",), tmp_path) == ""
+
+
+@pytest.mark.parametrize(("command", "example"), [(".", "train.py"), ("./src", "src/train.py")])
+def test_a_folder_in_the_place_of_a_script(command: str, example: str, tmp_path: Path) -> None:
+    """What is there and cannot be started is named, with the command that starts a script in it."""
+    (tmp_path / "src").mkdir()
+    found = missing_command(record(processes=(), exit_code=126), (command,), tmp_path)
+    assert found == f"{command} is a folder: name a script in it, as in envbuild run {example}"
+    assert missing_command(record(processes=(), exit_code=126), ("src/a",), tmp_path) == ""
