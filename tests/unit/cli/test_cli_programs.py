@@ -457,3 +457,12 @@ def test_an_empty_program_is_refused() -> None:
     """No kernel starts one, and Python ends in a traceback."""
     with pytest.raises(UsageError):
         check_program(("", "x"), "run")
+
+
+@pytest.mark.parametrize(("command", "example"), [(".", "train.py"), ("./src", "src/train.py")])
+def test_a_folder_in_the_place_of_a_script(command: str, example: str, tmp_path: Path) -> None:
+    """What is there and cannot be started is named, with the command that starts a script in it."""
+    (tmp_path / "src").mkdir()
+    found = missing_command(record(processes=(), exit_code=126), (command,), tmp_path)
+    assert found == f"{command} is a folder: name a script in it, as in envbuild run {example}"
+    assert missing_command(record(processes=(), exit_code=126), ("src/a",), tmp_path) == ""
