@@ -37,7 +37,8 @@ def main(arguments: list[str]) -> int:
                     judged.append(each)
                     _print(each)
         finally:
-            forget_images(f"envbuild/{_NAME}")
+            if os.environ.get("ENVBUILD_ENGINE") != "local":  # which keeps images in the store alone
+                forget_images(f"envbuild/{_NAME}")
     wrong = sum(map(_is_wrong, judged))
     planted = [each for each in judged if each.plant.cause]
     print(f"{len(judged)} plants: {wrong} wrong verdicts", end="")

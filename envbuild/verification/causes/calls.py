@@ -58,6 +58,15 @@ _SQL_TIME = re.compile(
     re.IGNORECASE,
 )
 """What gives the time in SQL: of SQLite, and of other databases."""
+SQL_RANDOM = "SQL random"
+_SQL_RANDOM = re.compile(
+    r"\b(?:random|rand|newid|uuid|uuidv4|uuidv7|gen_random_uuid)\s*\(\s*\)|\brandomblob\s*\("
+    r"|\b(?:using\s+sample|tablesample)\b(?!.*\b(?:repeatable|seed)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What draws in SQL: of SQLite, DuckDB, PostgreSQL and others, from a generator that is the database's own."""
+_SQL_SEED = re.compile(r"\bsetseed\s*\(", re.IGNORECASE)
+"""What seeds it: the ``setseed()`` of DuckDB and PostgreSQL."""
 _FORKS = re.compile(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
 """Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
@@ -114,7 +123,7 @@ class Call:
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
             come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
-            sends; ``SQL_TIME`` where a text in SQL asks for the time.
+            sends; ``SQL_TIME`` where a text in SQL asks for the time, ``SQL_RANDOM`` where it draws.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -268,6 +277,10 @@ def _given(node: ast.Call, names: dict[str, str]) -> Iterator[Call]:
 def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     """Yield what gives other values in each run and is no call of Python."""
     documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    seeded = any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL_SEED.search(node.value) is not None
+        for node in ast.walk(tree)
+    )
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
@@ -277,6 +290,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
             if time is not None:
                 yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
+            drawn = _SQL_RANDOM.search(node.value) if _SQL.search(node.value) is not None and not seeded else None
+            if drawn is not None:
+                yield Call(name=SQL_RANDOM, line=node.lineno + node.value.count("\n", 0, drawn.start()))
         elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
             yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:

@@ -34,6 +34,7 @@ from envbuild.verification.causes.calls import (
     NOT_BLOCKING,
     OUT_OF_ORDER,
     PARTLY,
+    SQL_RANDOM,
     SQL_TIME,
     TIMEOUT,
     UNORDERED,
@@ -529,6 +530,9 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
         ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
         ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
+        ('db.execute("select a\\nfrom b order by random()")', Call(name=SQL_RANDOM, line=2)),
+        ('db.sql("SELECT a FROM b USING SAMPLE 600 ROWS")', Call(name=SQL_RANDOM, line=1)),
+        ('db.sql("SELECT a FROM b TABLESAMPLE reservoir(20%)")', Call(name=SQL_RANDOM, line=1)),
     ],
 )
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
@@ -580,6 +584,21 @@ def test_calls_inside_sorted_are_ordered() -> None:
 def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
     """Help texts have such words too."""
     assert SQL_TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'db.execute("SELECT setseed(0.4)")\ndb.execute("SELECT a FROM b ORDER BY random()")',
+        'db.sql("SELECT a FROM b USING SAMPLE 20% (bernoulli) REPEATABLE (3)")',
+        'db.sql("SELECT a FROM b TABLESAMPLE reservoir(9)\\nREPEATABLE (3)")',
+        'db.sql("SELECT rand(7), uuid FROM b")',
+        'print("random() is gone")\nparser.add_argument("-n", help="using sample rows")',
+    ],
+)
+def test_draws_in_sql_with_a_seed_repeat(source: str) -> None:
+    """A seed of the database or of the sample; columns and help texts with such names."""
+    assert SQL_RANDOM not in [call.name for call in calls(source)]
 
 
 def test_packages_with_the_interface_of_multiprocessing_are_known() -> None:
