@@ -101,11 +101,13 @@ class Decided:
         refuted: results among them; None if there are none.
         measured: those that are measurements.
         by_luck: streams whose lines come in another order also with the system's entropy fixed: processes race.
+        without_result: how many experiments showed nothing, as time was up or the program failed in them.
     """
 
     refuted: Refuted | None = None
     measured: frozenset[Place] = frozenset()
     by_luck: frozenset[Stream] = frozenset()
+    without_result: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +240,10 @@ def decide(doubts: InDoubt, session: Session, engine: RunEngine, events: Events)
     if longest > LONGEST or not (doubts.places or doubts.short or doubts.orders or doubts.few):
         return Decided()
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    return replace(_decided(laboratory, doubts), without_result=laboratory.without_result)
+
+
+def _decided(laboratory: Laboratory, doubts: InDoubt) -> Decided:
     by_luck: frozenset[Stream] = frozenset()
     if doubts.orders:
         drawn, by_luck = drawn_orders(laboratory, doubts.orders)

@@ -58,6 +58,7 @@ class Laboratory:
         ends: when no further one is begun.
         runs_left: how many further ones may be made; ``runs_made``: how many were.
         refused: one was not made, since there are enough or time is up.
+        without_result: how many showed nothing: not made, ended by their limit, or the program failed in them.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
     """
 
@@ -70,6 +71,7 @@ class Laboratory:
     runs_left: int = RUNS
     runs_made: int = 0
     refused: bool = False
+    without_result: int = 0
     _took_time: bool = False
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
 
@@ -165,6 +167,7 @@ class Laboratory:
 
         if self.runs_left <= 0 or time.monotonic() > self.ends:
             self.refused = True
+            self.without_result += 1
             return []
         self.runs_left -= count
         self.runs_made += count
@@ -190,7 +193,10 @@ class Laboratory:
         )
         for each in made:  # they are no runs of the program as it is
             remove_tree(history.run_folder(project, each.record.id))
-        return ran if len(made) == count and all(each.ended_well for each in ran) else []
+        if len(made) == count and all(each.ended_well for each in ran):
+            return ran
+        self.without_result += 1
+        return []
 
 
 def with_one_thread(request: RunRequest) -> RunRequest:

@@ -11,6 +11,7 @@ import msgspec
 
 from envbuild.core import leftovers
 from envbuild.core.identity import new_id
+from envbuild.core.text import plural
 from envbuild.difference.text import shown
 from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
@@ -390,6 +391,9 @@ def _undecided(
         found.append(f"{text.path}, line {text.line}: {' → '.join(shown(*excerpts(text.before, text.after)))}")
     found += (*other_order(session.runs), *other_links(session.runs), *strange_times(session.runs, options.ignore))
     quoted = [*found, *(doubts.phrases(decided) if doubts is not None else ())]
+    if quoted and decided.without_result:
+        made = plural(decided.without_result, "experiment")
+        quoted.insert(0, f"{made} had no result, as time was up or the program failed: verify on an idle machine")
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 
 

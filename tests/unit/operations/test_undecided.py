@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.operations.verification import divergence, verify
+from envbuild.operations.verification import divergence, laboratory, verify
 from envbuild.operations.verification.doubtful import Decided
 from envbuild.verification import moments, structure
 from envbuild.verification.masking.lines import TextDifference
@@ -35,6 +35,57 @@ def test_every_run_is_compared_with_the_first(printed: str, quoted: bool, monkey
         cast(Any, session), cast(Any, None), cast(Any, SimpleNamespace(ignore=())), None, Decided()
     )
     assert found == (("standard output, line 1: fold 2: 0.a s → fold 2: 0.b s",) if quoted else ())
+
+
+@pytest.mark.parametrize("without_result", [0, 2])
+def test_experiments_without_a_result_are_named_with_what_they_would_decide(
+    without_result: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads that something was left out learns that a quiet machine may show what it is."""
+    monkeypatch.setattr(divergence, "beyond", lambda session, verdict: ())
+    for name in ("written_over", "coloured", "strange"):
+        monkeypatch.setattr(divergence, name, lambda *_: ())
+    for name in ("other_links", "other_order"):
+        monkeypatch.setattr(structure, name, lambda _: ())
+    monkeypatch.setattr(moments, "strange_times", lambda *_: ())
+    session = SimpleNamespace(runs=[SimpleNamespace()], plan=SimpleNamespace(request=SimpleNamespace(project=Path())))
+    doubts = SimpleNamespace(lines=lambda measured: frozenset(), phrases=lambda decided: iter(["w.json: mean"]))
+    options = SimpleNamespace(ignore=())
+    found = verify._undecided(
+        cast(Any, session),
+        cast(Any, None),
+        cast(Any, options),
+        cast(Any, doubts),
+        Decided(without_result=without_result),
+    )
+    note = "2 experiments had no result, as time was up or the program failed: verify on an idle machine"
+    assert found == ((note, "w.json: mean") if without_result else ("w.json: mean",))
+
+
+@pytest.mark.parametrize(("made", "ended_well"), [(2, True), (2, False), (1, True)])
+def test_a_laboratory_counts_what_had_no_result(
+    made: int, ended_well: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a pair both runs have to end well; one that was ended by its limit shows nothing."""
+    runs = [SimpleNamespace(record=SimpleNamespace(id=f"{at}"), ended_well=ended_well or at == 0) for at in range(made)]
+
+    def run_again(*arguments: Any, **options: object) -> list[Any]:
+        for each in runs:
+            arguments[6](each)
+        return runs
+
+    monkeypatch.setattr(laboratory, "run_again", run_again)
+    monkeypatch.setattr(laboratory, "opened", lambda found, ran, known: ran)
+    monkeypatch.setattr("envbuild.operations.verification.session.ran_of", lambda found, project: found)
+    monkeypatch.setattr(laboratory, "remove_tree", lambda folder: None)
+    session = SimpleNamespace(plan=SimpleNamespace(request=SimpleNamespace(project=tmp_path)))
+    bench = laboratory.Laboratory(session=cast(Any, session), engine=cast(Any, None), events=cast(Any, None), limit=9)
+    found = bench.pair()
+    whole = made == 2 and ended_well
+    assert (len(found), bench.without_result) == ((2, 0) if whole else (0, 1))
+    bench.ends = 0.0
+    assert bench.pair() == []
+    assert bench.without_result == (1 if whole else 2)
 
 
 def test_event_files_that_are_too_large_to_be_opened_are_quoted() -> None:
