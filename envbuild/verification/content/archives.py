@@ -32,6 +32,7 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in an archive."""
 
 _MEMBERS = 100_000
+_TYPES = {tarfile.REGTYPE: "file", tarfile.DIRTYPE: "folder", tarfile.SYMTYPE: "link", tarfile.LNKTYPE: "hard link"}
 _BLOCK, _RESERVED = 512, 500
 """Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
 _SCHEMA = 16 << 20
@@ -159,9 +160,10 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                 name, target = (counted_name(out, path, each) for each in (member.name, member.linkname))
                 place = below(path, place_of(name), ": ")
                 out.time_of_writing(f"{member.mtime}", name=place, moment=float(member.mtime))
+                kind = _TYPES.get(member.type, repr(member.type))
                 out.add(
                     path,
-                    f"{name} {member.type!r} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
+                    f"{name} {kind} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
                     f"{member.gname} {target} {member.devmajor}:{member.devminor} {_headers(member)}",
                 )
                 if member.isfile():
