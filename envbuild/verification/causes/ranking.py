@@ -199,7 +199,7 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
     # A run that a signal ended has no record of its end.
     ended = any((record.exit_code or 0) >= _SIGNALLED for record in (evidence.a, evidence.b))
     sentence = (fewer[0] | fewer[1] if ended else fewer[0] & fewer[1]) | (
-        _hash_seeds(evidence.a.processes) & _hash_seeds(evidence.b.processes)
+        _chosen(evidence.a.processes) & _chosen(evidence.b.processes)
     )
     gpus = bool(evidence.a.gpus)
     for process in (*evidence.a.processes, *evidence.b.processes):
@@ -209,6 +209,8 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
                 yield cause
 
 
+_OF_PLACES = ("LANG", "LC_ALL", "TZ")
+"""Variables of language and time zone: without them a program has others, the same ones in each run."""
 _WITHOUT_CHANCE = re.compile(r"precision|tf32|tensor_float_32")
 """In the names of switches that change results, though to the same ones in each run."""
 _OF_GPUS = re.compile(r"cuda|cudnn")
@@ -237,11 +239,14 @@ def _unlocked(name: str, value: str | None) -> str:
     return f"{name} is locked, and the program {'removed it' if value is None else f'set it to {value}'}"
 
 
-def _hash_seeds(processes: Iterable[ProcessRecord]) -> set[str]:
-    """Return how programs changed the seed of hashes to another number."""
-    name = "PYTHONHASHSEED"
-    values = (process.environment_changed.get(name) for process in processes)
-    return {_unlocked(name, value) for value in values if value is not None and value.isdecimal()}
+def _chosen(processes: Iterable[ProcessRecord]) -> set[str]:
+    """Return how programs changed variables whose values give the same in each run: not what hashes are drawn by."""
+    return {
+        _unlocked(name, value)
+        for process in processes
+        for name, value in process.environment_changed.items()
+        if name in _OF_PLACES or (name == "PYTHONHASHSEED" and value is not None and value.isdecimal())
+    }
 
 
 def _is_idle(name: str, *, gpus: bool) -> bool:

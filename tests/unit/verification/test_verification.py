@@ -710,6 +710,16 @@ def test_another_seed_of_hashes_in_both_runs_is_no_cause() -> None:
     assert len(whats(evidence(a=record(**found(None)), b=record(**found(None))))) == 1
 
 
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "TZ"])
+def test_a_language_that_both_runs_changed_is_no_cause(name: str) -> None:
+    """A child with ``env={}`` has none, in each run; it is the seed of hashes that varies then."""
+    removed = {"processes": (process(environment_changed={name: None, "PYTHONHASHSEED": None}),)}
+    assert whats(evidence(a=record(**removed), b=record(**removed))) == [
+        "PYTHONHASHSEED is locked, and the program removed it"
+    ]
+    assert f"{name} is locked, and the program removed it" in whats(evidence(a=record(**removed), b=record()))
+
+
 def test_fewer_threads_in_both_runs_are_no_cause() -> None:
     """Workers of PyTorch's DataLoader have one; in one run alone, or more of them than may be, they are a cause."""
 
