@@ -73,103 +73,167 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     if not request.identity:
         request = msgspec.structs.replace(request, identity=new_id())
     try:
-        return _run(request, engine)
+        begun = _Run(request, engine)
+        ended: dict[str, Any] = {}
+        try:
+            ended = begun.program()
+        except BaseException as error:
+            ended = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
+            raise
+        finally:
+            record = begun.completed(ended)
     except OSError:  # such as of a full disk, to which the record of the end could not be written
         with suppress(OSError):
             history.mark_failed(request.project, request.identity)
         raise
+    if request.verification and record.layers == "changed":
+        raise changed_layers_error()
+    return record
 
 
-def _run(request: RunRequest, engine: RunEngine) -> Record:
-    started = time.monotonic()
-    facts = _Facts(request, engine)
-    command, script = command_line(request)
-    owner = caller_ids(os.environ)
-    gpus = chosen_gpus(request, engine)
-    record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
-    folder = history.process_folder(request.project, record.id)
-    readers = _Readers(request)
-    around = Outside(
-        mounts=request.mounts,
-        wanted=request.outputs,
-        copies=request.copies,
-        kept=folder.parent / "outside",
-        offline=(request.network or request.lock.run.network) == "none",
-    )
-    facts.record = record
-    container = container_run(
-        request, record, command, folder, owner, gpus, readers.feed, around.look_inside, facts.wait_for_git
-    )
-    around.targets = tuple(mount.target for mount in container.mounts)
-    _make_folders(request.project, folder, owner)
-    if request.lock.hardware.fingerprint:
-        from envbuild.runs import fingerprint
+class _Run:
+    """One run: when it is made, its first record is on disk and the project has been looked at.
 
-        fingerprint.pass_to_container(request.lock_path, request.lock, folder)
-    history.save(request.project, record)
-    sources.keep_lock(request.project, request.lock_path)
-    sources.keep_sources(request.project, record)
-    inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
-    special: tuple[list[str], list[str]] = ([], [])
-    found = workspace.scan(request.mounted, inputs, None, special[0])
-    before = found if request.before is None else request.before
-    around.look_first()
-    began, tools, beyond = time.time_ns(), list[str](), list[str]()
-    given = InputWatch() if request.watcher is None else None
-    changed: dict[str, Any] = {}
-    heard = Heard()
-    try:
-        with VerdictPipe(folder, owner) as pipe:
+    Raises:
+        UsageError: as ``run`` does.
+    """
+
+    def __init__(self, request: RunRequest, engine: RunEngine) -> None:
+        self.request, self.engine = request, engine
+        self._started = time.monotonic()
+        self._facts = _Facts(request, engine)
+        command, script = command_line(request)
+        self._owner = caller_ids(os.environ)
+        gpus = chosen_gpus(request, engine)
+        self._record = _first_record(request, command, script, self._owner, "" if gpus is None else str(gpus))
+        self._folder = history.process_folder(request.project, self._record.id)
+        self._readers = _Readers(request)
+        self._around = Outside(
+            mounts=request.mounts,
+            wanted=request.outputs,
+            copies=request.copies,
+            kept=self._folder.parent / "outside",
+            offline=(request.network or request.lock.run.network) == "none",
+        )
+        self._facts.record = self._record
+        self._container = container_run(
+            request,
+            self._record,
+            command,
+            self._folder,
+            self._owner,
+            gpus,
+            self._readers.feed,
+            self._around.look_inside,
+            self._facts.wait_for_git,
+        )
+        self._around.targets = tuple(mount.target for mount in self._container.mounts)
+        self._keep_first()
+        self._inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
+        self._special: list[str] = []
+        found = workspace.scan(request.mounted, self._inputs, None, self._special)
+        self._before = found if request.before is None else request.before
+        self._around.look_first()
+        self._began = time.time_ns()
+        self._given = InputWatch() if request.watcher is None else None
+        self._heard = Heard()
+
+    def _keep_first(self) -> None:
+        """Write what is known before the program starts."""
+        request = self.request
+        _make_folders(request.project, self._folder, self._owner)
+        if request.lock.hardware.fingerprint:
+            from envbuild.runs import fingerprint
+
+            fingerprint.pass_to_container(request.lock_path, request.lock, self._folder)
+        history.save(request.project, self._record)
+        sources.keep_lock(request.project, request.lock_path)
+        sources.keep_sources(request.project, self._record)
+
+    def program(self) -> dict[str, Any]:
+        """Run the program to its end; returns how it ended."""
+        with VerdictPipe(self._folder, self._owner) as pipe:
             try:
-                code = engine.run_container(container)
+                code = self.engine.run_container(self._container)
             finally:
                 prepare_deferred()
-                heard = pipe.read()
-        changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
-        changed["timed_out"], changed["layers"] = code.timed_out, code.layers
-    except BaseException as error:
-        changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
-        raise
-    finally:
-        from envbuild.runs import nccl
-        from envbuild.runs.observations import observations
+                self._heard = pipe.read()
+        return {
+            "state": "finished",
+            "exit_code": int(code),
+            "out_of_memory": code.out_of_memory,
+            "timed_out": code.timed_out,
+            "layers": code.layers,
+        }
 
-        changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
-        changed |= facts.result() | observations(folder, inputs, request.mounted)
-        changed["nccl"] = nccl.digests(folder)
-        changed["standard_input"] = given.result() if given else None
-        if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
-            changed["state"] = "refused"
-        changed["verified"] = verified(changed["state"], changed["verdict"], changed.get("layers", ""))
-        changed |= _other_ranks(request, changed)
-        after = workspace.scan(request.mounted, inputs, tools, special[1])
-        # The program finds an empty folder in the place of envbuild's own, which has thousands of records.
-        looked_at = [each for each in tools if each != STATE_FOLDER or not is_own(request, each)]
-        written = workspace.written_since(request.mounted, looked_at, began - _TICK, beyond)
-        around.left_out += (*notes_on_project(written), *notes_on_special(*special), *notes_beyond(beyond))
-        changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
-        changed["folders"] = workspace.folder_changes(before, after)
-        changed["outside"], changed["outside_left_out"] = around.look_last(
-            processes.json_table(read_foreign(folder / "memory.json", _FILE)) or {}
-        )
-        made = {output.path for output in changed["outputs"] if output.change == "created"}
-        changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
+    def completed(self, ended: dict[str, Any]) -> Record:
+        """Return the last record, which is on disk then.
+
+        Args:
+            ended: what ``program`` returned, or how it failed.
+        """
         from envbuild.runs.results import metrics
 
-        changed |= metrics.collect(folder, request.mounted, changed["outputs"], readers.metrics.finish())
-        changed["printed"] = readers.result()
-        printed.keep(request.project, record.id, readers.texts)
+        request, folder = self.request, self._folder
+        changed = ended | self._observed(ended)
+        changed |= self._left()
+        made = {output.path for output in changed["outputs"] if output.change == "created"}
+        changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
+        changed |= metrics.collect(folder, request.mounted, changed["outputs"], self._readers.metrics.finish())
+        changed["printed"] = self._readers.result()
+        printed.keep(request.project, self._record.id, self._readers.texts)
         if request.tensors and changed["state"] == "finished":
-            changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
+            changed["outputs"] = _read_tensors(request, self.engine, self._container, folder, changed)
         changed["input_changes"] = request.inputs_since()
         from envbuild.record import listing
 
         if not request.verification:  # the copies that verify runs in have other times each
-            listing.keep(request.project, record.id, {**before, **around.found_mounted(listing.MOST_MOUNTED)})
+            around = self._around.found_mounted(listing.MOST_MOUNTED)
+            listing.keep(request.project, self._record.id, {**self._before, **around})
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
-            _keep_fingerprint(request, record.id, folder, owner)
-        changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
-        record = msgspec.structs.replace(record, **changed)
+            _keep_fingerprint(request, self._record.id, folder, self._owner)
+        changed |= {"end": _now(), "duration": round(time.monotonic() - self._started, 3)}
+        return self._keep_last(msgspec.structs.replace(self._record, **changed))
+
+    def _observed(self, ended: dict[str, Any]) -> dict[str, Any]:
+        """Return what guard and hook reported, and what was found out about the host meanwhile."""
+        from envbuild.runs import nccl
+        from envbuild.runs.observations import observations
+
+        state, verdict = ended["state"], self._heard.verdict
+        found = self._facts.result() | observations(self._folder, self._inputs, self.request.mounted)
+        found["nccl"] = nccl.digests(self._folder)
+        found["standard_input"] = self._given.result() if self._given else None
+        if state == "finished" and verdict is not None and not verdict.ok:
+            state = "refused"
+        found |= {"state": state, "verdict": verdict, "verdict_source": self._heard.source}
+        found["verified"] = verified(state, verdict, ended.get("layers", ""))
+        return found | _other_ranks(self.request, ended | found)
+
+    def _left(self) -> dict[str, Any]:
+        """Return what the program left in the project and outside."""
+        mounted = self.request.mounted
+        tools, beyond, special = list[str](), list[str](), list[str]()
+        after = workspace.scan(mounted, self._inputs, tools, special)
+        # The program finds an empty folder in the place of envbuild's own, which has thousands of records.
+        looked_at = [each for each in tools if each != STATE_FOLDER or not is_own(self.request, each)]
+        written = workspace.written_since(mounted, looked_at, self._began - _TICK, beyond)
+        notes = (*notes_on_project(written), *notes_on_special(self._special, special), *notes_beyond(beyond))
+        self._around.left_out += notes
+        outputs, deleted = workspace.changes(mounted, self._before, after)
+        memory = processes.json_table(read_foreign(self._folder / "memory.json", _FILE)) or {}
+        outside, left_out = self._around.look_last(memory)
+        return {
+            "outputs": outputs,
+            "deleted": deleted,
+            "folders": workspace.folder_changes(self._before, after),
+            "outside": outside,
+            "outside_left_out": left_out,
+        }
+
+    def _keep_last(self, record: Record) -> Record:
+        """Compare a record with those of earlier runs, and save it."""
+        request = self.request
         if record.layers != "changed" and (record.rank is None or record.rank.world == 1 or record.rank.waited):
             record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
@@ -177,9 +241,7 @@ def _run(request: RunRequest, engine: RunEngine) -> Record:
         if request.recorded is not None and record.rank is not None and record.rank.codes:
             with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
                 request.recorded(record)
-    if request.verification and record.layers == "changed":
-        raise changed_layers_error()
-    return record
+        return record
 
 
 def changed_layers_error() -> IntegrityError:
