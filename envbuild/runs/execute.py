@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,11 +29,11 @@ from envbuild.errors import EnvbuildError, IntegrityError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
-from envbuild.record.model import Git, LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.record.processes import ForeignPackage
-from envbuild.record.repositories import may_be_in_repository
 from envbuild.runs import workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option, is_own
+from envbuild.runs.facts import Facts
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.standard_input import InputWatch
@@ -46,14 +45,6 @@ if TYPE_CHECKING:
 
 _TICK = 20_000_000
 """Nanoseconds by which the times of files may be behind the clock: the kernel's own tick, twice."""
-_PATIENCE = 30.0
-"""Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
-_GIT_PATIENCE = 10.0
-"""Seconds that a program waits for git at most: a large repository on a slow disk, looked at for the first time."""
-_BEHIND = 0.001
-"""Seconds in which the program is started first: of two threads that both have work one waits for 1 ms and more."""
-_SHORT = 0.1
-"""Seconds after which a program is no short one: what only longer ones need is imported then, while they run."""
 _FILE = 16 << 20
 """Bytes of the largest list of what was in memory that is read."""
 _STDERR = 2
@@ -101,7 +92,7 @@ class _Run:
     def __init__(self, request: RunRequest, engine: RunEngine) -> None:
         self.request, self.engine = request, engine
         self._started = time.monotonic()
-        self._facts = _Facts(request, engine)
+        self._facts = Facts(request, engine)
         command, script = command_line(request)
         self._owner = caller_ids(os.environ)
         gpus = chosen_gpus(request, engine)
@@ -456,93 +447,6 @@ class _Readers:
     def texts(self) -> dict[printed.Stream, bytes]:
         """The beginning of each stream that had anything."""
         return {stream: bytes(text) for stream, text in self._texts.items()}
-
-
-class _Facts:
-    """Facts gathered by a thread, and saved as soon as they are known: of git before the program starts, then the rest.
-
-    What only they and the end of a run need is imported there too, while the program runs. Half of it is needed if
-    the program left or printed something: that is imported once the program is no short one, which would wait for it.
-
-    Attributes:
-        record: is saved with the facts.
-    """
-
-    def __init__(self, request: RunRequest, engine: RunEngine) -> None:
-        self.record: Record | None = None
-        self._found: dict[str, Any] = {}
-        self._given = False
-        self._turn = threading.Lock()
-        self._looked, self._starts, self._ended = threading.Event(), threading.Event(), threading.Event()
-        threading.Thread(target=self._look, args=(request.project,), name="git", daemon=True).start()
-        self._work = threading.Thread(target=self._gather, args=(request, engine), name="facts", daemon=True)
-
-    def wait_for_git(self) -> None:
-        """Wait until git has been asked, since the program may change what that looks at; then gather the rest.
-
-        What git answers later is left out: it may be what the program has made of the project.
-        """
-        if self._starts.is_set():
-            return  # a second program: the reader of saved models
-        self._looked.wait(_GIT_PATIENCE)
-        self._starts.set()
-        self._work.start()
-
-    def result(self) -> dict[str, Any]:
-        """Wait for the facts; those that could not be had, or not in time, are absent."""
-        self.wait_for_git()  # the program did not start, if that was not done before
-        self._ended.set()
-        self._work.join(_PATIENCE)
-        with self._turn:
-            self._given = True
-            return dict(self._found)
-
-    def _look(self, project: Path) -> None:
-        try:
-            state = _git_state(project)
-            with self._turn:
-                if not self._starts.is_set():
-                    self._found["git"] = state
-        finally:
-            self._looked.set()
-
-    def _gather(self, request: RunRequest, engine: RunEngine) -> None:
-        with suppress(MemoryError):  # of a limit: the run's end needs as much, and reports it
-            time.sleep(_BEHIND)
-            prepare_deferred()
-            self._gather_all(request, engine)
-
-    def _gather_all(self, request: RunRequest, engine: RunEngine) -> None:
-        from envbuild.host.probe import host_facts
-
-        self._found["host"] = host_facts(gpus=self.record is None or bool(self.record.gpus))
-        with suppress(EnvbuildError):
-            self._found["engine"] = dict(engine.describe())
-        from envbuild.engine import overlay  # noqa: F401 - loaded while the program runs
-        from envbuild.record import listing  # noqa: F401
-        from envbuild.runs import nccl, observations  # noqa: F401
-        from envbuild.runs.results import metrics, tensors  # noqa: F401
-
-        if request.meanwhile is not None:
-            request.meanwhile()
-        if self._ended.wait(_SHORT):
-            return
-        with self._turn, suppress(OSError):
-            if not self._given and self.record is not None:
-                history.save(request.project, msgspec.structs.replace(self.record, **self._found))
-        from envbuild.record import compare_outputs, compare_printed  # noqa: F401 - loaded while the program runs
-
-        if request.preload is not None:
-            request.preload()
-
-
-def _git_state(project: Path) -> Git | None:
-    """Ask git, unless there plainly is no repository: to import what starts programs takes longer than to look."""
-    if not may_be_in_repository(project):
-        return None
-    from envbuild.record.git import git_state
-
-    return git_state(project)
 
 
 def _problem(error: BaseException) -> str:

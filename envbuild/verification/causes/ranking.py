@@ -232,7 +232,8 @@ def _of_process(process: ProcessRecord, *, controlled: bool, gpus: bool) -> Iter
     for name, value in process.environment_changed.items() if controlled else ():
         if name == "PYTHONUNBUFFERED" or (name.endswith("_NUM_THREADS") and value == "1"):
             continue
-        yield Finding(area="environment", weight=45, what=_unlocked(name, value), attempt=leave)
+        drawn = name == "PYTHONHASHSEED" and (value is None or not value.isdecimal())
+        yield Finding(area="environment", weight=55 if drawn else 45, what=_unlocked(name, value), attempt=leave)
 
 
 def _unlocked(name: str, value: str | None) -> str:

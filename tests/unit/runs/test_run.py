@@ -180,7 +180,7 @@ def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytes
         return 0
 
     monkeypatch.setattr("envbuild.record.git.git_state", look)
-    monkeypatch.setattr("envbuild.runs.execute._GIT_PATIENCE", 0.05)
+    monkeypatch.setattr("envbuild.runs.facts._GIT_PATIENCE", 0.05)
     assert run(a_request(project, "train.py"), Engine(work)).git is None
 
 
