@@ -100,8 +100,15 @@ def near_spec(folder: Path) -> str:
 
 
 def _way_to_a_lock(folder: Path) -> str:
-    found = near_spec(folder)
-    return f"write one: envbuild lock {found}" if found else "write a spec, then lock it: envbuild init"
+    if found := near_spec(folder):
+        return f"write one: envbuild lock {found}"
+    here = Path.cwd()
+    if not here.is_relative_to(folder) and any(map(locks_in, (here, *here.parents))):
+        import shlex
+
+        own = shlex.quote(os.path.relpath(folder))
+        return f"a lock is for scripts in its own project: copy this one there, or make another: envbuild init {own}"
+    return "write a spec, then lock it: envbuild init"
 
 
 def project_of(folder: Path) -> Path:

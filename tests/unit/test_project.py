@@ -53,6 +53,24 @@ def test_no_lock_reports_how_to_get_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert caught.value.hint == "write one: envbuild lock ../spec.yaml"
 
 
+def test_a_lock_is_of_no_use_to_scripts_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stands in a project and names a script of another folder learns why its lock is not taken."""
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here, other):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    plain = "write a spec, then lock it: envbuild init"
+    for start, lock, hint in (
+        (other, False, plain),
+        (other, True, "a lock is for scripts in its own project: copy this one there, or make another: envbuild init "),
+    ):
+        if lock:
+            (here / "pylock.a.toml").touch()
+        with pytest.raises(LockError) as caught:
+            find_lock(start)
+        assert caught.value.hint == (hint if hint is plain else f"{hint}../other")
+
+
 def test_runs_belong_to_the_nearest_project(tmp_path: Path) -> None:
     """From below a project its runs are found; a folder that does not exist is a slip, not a part of the project."""
     (tmp_path / "pylock.a.toml").touch()
