@@ -169,10 +169,9 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
 
 def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
     """Say which files are the same with a clock that goes much faster, where others differ; empty if none is known."""
-    from shlex import quote
-
     from envbuild.core.text import plural
     from envbuild.verification.channels import file_table
+    from envbuild.verification.masking.ignoring import ignoring
 
     first, _, faster, _ = bench.known
     if not {first, faster} <= {*bench.clocks} or not _agree(bench):
@@ -184,11 +183,11 @@ def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
         for name, kind in classes[0].items()
         if kind is not None and all(each.get(name) == kind for each in classes[1:])
     ]
-    others = [name for each in verdict.channels if each.differs for name in each.names or (each.kind,)]
-    if not same or not {*others}.isdisjoint(same):
+    others = [(name, each.kind) for each in verdict.channels if each.differs for name in each.names or (each.kind,)]
+    if not same or not {name for name, _ in others}.isdisjoint(same):
         return ""
     what = same[0] if len(same) == 1 else plural(len(same), "file")
-    ignore = " ".join(f"--ignore {quote(name)}" for name in others[:_NAMED])
+    ignore = " ".join(ignoring(name, metric=kind == "metrics") for name, kind in others[:_NAMED])
     return (
         f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that "
         f"no result there depends on the time; if what differs is none, leave it out: {ignore}"

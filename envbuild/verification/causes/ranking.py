@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from shlex import quote
 
 import msgspec
 from msgspec import UNSET
@@ -32,6 +31,7 @@ from envbuild.verification.causes.proofs import (
     of_programs,
 )
 from envbuild.verification.causes.source_causes import of_operations, of_sources
+from envbuild.verification.masking.ignoring import ignoring
 from envbuild.verification.masking.lines import TextDifference, difference_of, short
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
@@ -274,7 +274,7 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
                 weight=60,
                 what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
                 where=f"{text.path}:{text.line}",
-                attempt=f"leave it out of the file, or out of the comparison: --ignore {quote(text.path)}",
+                attempt=f"leave it out of the file, or out of the comparison: {ignoring(text.path)}",
             )
 
 
