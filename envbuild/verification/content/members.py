@@ -41,18 +41,25 @@ def counted_name(out: Canonical, path: str, name: str) -> str:
         name: of the member.
     """
     masks, own = out.masks, out.masks.own_names()
-    parts = [
-        own[key].decode("utf-8", "surrogateescape")
-        if (key := part.encode("utf-8", "surrogateescape")) in own
-        else _without_moments(masks.without_names(common_host(part)), masks)
-        for part in name.split("/")
-    ]
+    parts: list[str] = []
+    for part in name.split("/"):
+        common = own.get(part.encode("utf-8", "surrogateescape"))
+        if common is None:
+            parts.append(_without_moments(masks.without_names(common_host(part)), masks))
+        else:
+            parts.append(_below("/".join(parts), common.decode("utf-8", "surrogateescape")))
     counted = "/".join(parts)
     if counted != name:
         place = f"{path}: names of members" if path else "names of members"
         out.leave_out(place, name, "identity")
         out.note_dated(place, (name[: found.start()] for pattern in _EACH for found in pattern.finditer(name)))
     return counted
+
+
+def _below(above: str, path: str) -> str:
+    """Return the path of a file of the run, or only its name where its folder's path is already there."""
+    folder, _, name = path.rpartition("/")
+    return name if folder and f"/{above}".endswith(f"/{folder}") else path
 
 
 def place_of(name: str) -> str:

@@ -13,6 +13,8 @@ import pytest
 
 from envbuild.record.model import Output
 from envbuild.verification.content import Content, compare, read
+from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.members import counted_name
 from envbuild.verification.files import masks_of
 from tests.support.records import record, sha
 
@@ -104,6 +106,24 @@ def test_a_name_of_a_file_of_the_run_is_left_out() -> None:
     assert packed("ab12cd34ef56ab78") == packed("0912cd34ef56ab79")
     assert packed("20260102-030407_ab12cd34") == packed("20260102-030409_0912cd35")
     assert packed("ab12cd34ef56ab78", "ab12cd34ef56ab77") != packed("0912cd34ef56ab79", "ab12cd34ef56ab76")
+
+
+@pytest.mark.parametrize(
+    ("member", "place"),
+    [
+        ("{}/w.npy", "runs/exp_⟨date⟩/w.npy"),
+        ("runs/{}/w.npy", "runs/exp_⟨date⟩/w.npy"),
+        ("./runs/{}/w.npy", "./runs/exp_⟨date⟩/w.npy"),
+        ("more/{}/w.npy", "more/runs/exp_⟨date⟩/w.npy"),
+        ("//{}/w.npy", "//runs/exp_⟨date⟩/w.npy"),
+    ],
+)
+def test_a_name_of_a_file_of_the_run_has_its_path_once(member: str, place: str) -> None:
+    """Also where the archive has the folders above it; and it stays told apart from one in another folder."""
+    name = "exp_20260102-030407"
+    output = Output(path=f"runs/{name}/w.npy", change="created", size=1, sha256=sha("1"))
+    masks = masks_of(record(outputs=(output,)))
+    assert counted_name(Canonical(masks=masks), "", member.format(name)) == place
 
 
 def test_targets_of_links_count() -> None:
