@@ -352,6 +352,7 @@ TABLE = (
     ),
     # Rates, before durations, which they contain.
     _rule("rates", "rate", "/s", rf"{_FREE}{NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
+    _rule("rates", "rate", "fps sps wps", rf"{_FREE}{NUMBER} (?:fps|sps|wps)\b"),
     _rule(
         "rates",
         "rate",
