@@ -122,6 +122,8 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
         return "time"
+    if last == "took" or words[-2:] == ["time", "taken"]:
+        return "time" if NUMBERED.isdisjoint(words) else None
     if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
     if (last in _MEMORY and all(map(_has_memory, words[:-1]))) or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):

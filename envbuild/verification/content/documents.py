@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
@@ -15,6 +15,7 @@ from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, T
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import read_xml
+from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
 from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
@@ -260,7 +261,7 @@ def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
 
 
 def _value(
-    out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: tuple[str, ...], depth: int = 0
+    out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: Collection[str], depth: int = 0
 ) -> None:
     if depth > NESTED:
         raise UnreadableError("nested too deep")
@@ -270,14 +271,15 @@ def _value(
             out.leave_out(path, repr(list(value.values())), "time")
             return
         out.add(path, f"{{{len(value)}}}")
-        names = tuple(value)
+        names = value.keys()
         if values.are_statistics(key, value):
             for name, each in value.items():
                 out.add(path, name)
                 values.number(out, below(path, f"[{name}]", ""), key, each, each.text)
             return
         for name, each in value.items():
-            _value(out, below(path, name), name, each, nested, names, depth + 1)
+            place = below(path, counted_name(out, path, name, "names of entries"))
+            _value(out, place, name, each, nested, names, depth + 1)
     elif isinstance(value, list):
         if len(value) == 3 and _is_change(key, value[0], siblings):
             out.leave_out(below(path, "time of change"), value[0].text, "time", during=True)
@@ -324,9 +326,9 @@ def _may_be_opened(path: str, key: str) -> bool:
     return not names_result(name) and _OF_MODEL.search(name) is None
 
 
-def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
+def _is_change(key: str, value: Any, siblings: Collection[str]) -> bool:
     """Whether a value is when a file was changed, as doit notes it of what a task needs, by name (dependency.py)."""
-    is_file = {*siblings} >= _OF_DOIT and not key.endswith(":")
+    is_file = not key.endswith(":") and all(each in siblings for each in _OF_DOIT)
     return is_file and isinstance(value, Number) and "." in value.text and _CHANGED[0] <= value < _CHANGED[1]
 
 

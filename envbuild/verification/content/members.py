@@ -1,4 +1,4 @@
-"""Names of members of archives: dates in them that are moments of the run, and names that the run drew for its files.
+"""Names in files, of members of archives and of entries of tables: without moments of the run, and names of its files.
 
 A date counts unless it has the time of day, and is a moment of the run itself to the second or the minute: one of
 another day, or of another hour, may be data. A part of a path that is the name of a file or folder of the run counts as
@@ -32,13 +32,14 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _MINUTE = 60.0
 
 
-def counted_name(out: Canonical, path: str, name: str) -> str:
+def counted_name(out: Canonical, path: str, name: str, what: str = "names of members") -> str:
     """Return the name of a member as it counts, and note what is left out of it.
 
     Args:
         out: what collects.
-        path: of the archive.
-        name: of the member.
+        path: of the archive, or of the table.
+        name: of the member, or of an entry.
+        what: such names are, in the plural.
     """
     masks, own = out.masks, out.masks.own_names()
     parts: list[str] = []
@@ -50,7 +51,7 @@ def counted_name(out: Canonical, path: str, name: str) -> str:
             parts.append(_below("/".join(parts), common.decode("utf-8", "surrogateescape")))
     counted = "/".join(parts)
     if counted != name:
-        place = f"{path}: names of members" if path else "names of members"
+        place = f"{path}: {what}" if path else what
         out.leave_out(place, name, "identity")
         out.note_dated(place, (name[: found.start()] for pattern in _EACH for found in pattern.finditer(name)))
     return counted

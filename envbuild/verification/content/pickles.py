@@ -26,6 +26,7 @@ from envbuild.verification.content.canonical import (
     moment_text,
 )
 from envbuild.verification.content.frames import measured_in
+from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.nodes import Node, latin
 from envbuild.verification.content.padding import DTYPE, without_padding
 from envbuild.verification.content.pickled_times import moment_in, span_of
@@ -346,11 +347,13 @@ class _Walk:
         names = tuple(name for name, _ in pairs if isinstance(name, str))
         for name, each in pairs:
             if isinstance(name, str):
-                out.add(path, name)
+                counted = counted_name(out, path, name, "names of entries")
+                place = below(path, counted)
+                out.add(path, counted)
                 if name == _ETA and _OF_A_RUN.issubset(names) and _is_seconds(each):
-                    out.leave_out(below(path, name), repr(each), "time")
+                    out.leave_out(place, repr(each), "time")
                     continue
-                self.value(below(path, name), name, each, names, depth + 1)
+                self.value(place, name, each, names, depth + 1)
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)

@@ -260,7 +260,7 @@ TABLE = (
         "names",
         "name",
         "v_num",
-        r"(?P<keep>\bit/s,? v_num(?:: |=)|\bv_num(?:: |=)(?=\d*[a-z]))[0-9a-z]{4}(?![0-9a-z.])",
+        r"(?P<keep>\bit/s,? v_num(?:: |=)|\bv_num(?:: |=)(?=[-_\d]*[-_a-z]))[-_0-9a-z]{4}(?![-_0-9a-z.])",
     ),
     # Names that Python and loky give processes and threads: which of them did a part is luck.
     _rule(

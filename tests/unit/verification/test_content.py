@@ -20,7 +20,7 @@ import time
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from envbuild.record.measurements import kind_of
-from envbuild.verification.content import Difference, compare, database, leaves, read, read_file, read_noted
+from envbuild.verification.content import Difference, compare, database, documents, leaves, read, read_file, read_noted
 from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.masking.masks import Masks
@@ -1171,3 +1171,12 @@ def test_parts_of_compressed_data_are_one(pack: Callable[[bytes], bytes]) -> Non
     assert read(several[:-1], MASKS) is None or read(several[:-1], MASKS) != read(several, MASKS)
     many = pack(b"") * 100_000
     assert compared(many + pack(b"1"), pack(b"1")).same
+
+
+def test_what_is_next_to_an_entry_is_looked_up_and_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vocabulary has 50,000 entries: listed again for each of them, they would take minutes."""
+    given: list[object] = []
+    monkeypatch.setattr(documents, "is_time_of_iteration", lambda key, siblings: bool(given.append(siblings)))
+    content(json.dumps({f"token {number}": number + 0.5 for number in range(3)}).encode())
+    assert len(given) == 3
+    assert all(isinstance(each, KeysView) for each in given)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -144,3 +146,23 @@ def test_words_before_dates_are_known() -> None:
     found = _opened(_zip("model_1767323047.txt"))
     assert found.dated == {"names of members": frozenset(["model_"])}
     assert "names of members" in found.left_out
+
+
+def _json(key: str, value: float = 0.25) -> bytes:
+    return json.dumps({"best": {key: value, "b": 1}}).encode()
+
+
+def _pickle(key: str, value: float = 0.25) -> bytes:
+    return pickle.dumps({"best": {key: value, "b": 1}})
+
+
+@pytest.mark.parametrize("make", [_json, _pickle])
+def test_names_of_entries_are_compared_as_those_of_members(make: Callable[..., bytes]) -> None:
+    """Lightning's checkpoints have the paths of the best ones as keys, and these the date of the run."""
+    one, other = "/workspace/ckpt/20260102-030407/epoch=1.ckpt", "/workspace/ckpt/20260102-030409/epoch=1.ckpt"
+    assert _same(make(one), make(other))
+    assert not _same(make(one), make(other, 0.5))
+    assert not _same(make(one), make(other.replace("epoch=1", "epoch=2")))
+    assert not _same(make("20210304-050607"), make("20210304-050608"))
+    assert not _same(make("fold_1"), make("fold_2"))
+    assert "best: names of entries" in _opened(make(one)).left_out
