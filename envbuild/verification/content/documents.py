@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
@@ -260,7 +260,7 @@ def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
 
 
 def _value(
-    out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: tuple[str, ...], depth: int = 0
+    out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: Collection[str], depth: int = 0
 ) -> None:
     if depth > NESTED:
         raise UnreadableError("nested too deep")
@@ -270,7 +270,7 @@ def _value(
             out.leave_out(path, repr(list(value.values())), "time")
             return
         out.add(path, f"{{{len(value)}}}")
-        names = tuple(value)
+        names = value.keys()
         if values.are_statistics(key, value):
             for name, each in value.items():
                 out.add(path, name)
@@ -324,10 +324,11 @@ def _may_be_opened(path: str, key: str) -> bool:
     return not names_result(name) and _OF_MODEL.search(name) is None
 
 
-def _is_change(key: str, value: Any, siblings: Sequence[str]) -> bool:
+def _is_change(key: str, value: Any, siblings: Collection[str]) -> bool:
     """Whether a value is when a file was changed, as doit notes it of what a task needs, by name (dependency.py)."""
-    is_file = {*siblings} >= _OF_DOIT and not key.endswith(":")
-    return is_file and isinstance(value, Number) and "." in value.text and _CHANGED[0] <= value < _CHANGED[1]
+    if not isinstance(value, Number) or "." not in value.text or not _CHANGED[0] <= value < _CHANGED[1]:
+        return False
+    return not key.endswith(":") and all(each in siblings for each in _OF_DOIT)
 
 
 def _packed(value: str) -> bytes | None:

@@ -110,8 +110,11 @@ def built(stream: io.BytesIO, left: list[int]) -> Any:
 
 
 def count(out: Canonical, path: str, top: Any, nested: Nested) -> None:
-    """Count a structure that ``built`` returned."""
-    _Walk(out, nested).value(path, "", top, (), 0)
+    """Count a structure that ``built`` returned; raises ``UnreadableError`` if a part has a form that none may have."""
+    try:
+        _Walk(out, nested).value(path, "", top, (), 0)
+    except (ValueError, IndexError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        raise UnreadableError(f"a damaged pickle: {error}") from None
 
 
 def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) -> Any:
