@@ -138,3 +138,32 @@ def test_a_column_whose_name_is_a_number() -> None:
     footer = b"\x15\x02\x19\x1c\x15\x0c" + name + b"\0\x16\0\x19\x0c\0"
     data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
     assert read(data, masks_of(record())) is None
+
+
+def test_blocks_of_a_frame_that_share_an_array() -> None:
+    """It is looked through once, however many columns it is said to be."""
+
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    count = 100_000
+    kind = (
+        b"cnumpy\ndtype\n"
+        + text("f8")
+        + b"\x89\x88\x87R(K\x03"
+        + text("<")
+        + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
+    )
+    shape = b"K\x01J" + struct.pack("<i", count) + b"\x86"
+    array = b"cnumpy._core.multiarray\n_reconstruct\n)R(K\x01" + shape + kind + b"\x89B" + struct.pack("<I", 8 * count)
+    array += bytes(8 * count) + b"tb"
+    block = b"cpandas._libs.internals\n_unpickle_block\n(%scbuiltins\nslice\n(K\0K\x01K\x01tRK\x02tR"
+    blocks = b"(" + block % (array + b"q\x01") + block % b"h\x01" * 500 + b"t"
+    names = b"cnumpy._core.multiarray\n_reconstruct\n)R(K\x01K\x01\x85N\x89]" + text("fit_time") + b"atb"
+    index = b"cpandas.core.indexes.base\n_new_Index\n(N}" + text("data") + names + b"stR"
+    frame = b"cpandas.core.internals.managers\nBlockManager\n(" + blocks + b"]" + index + b"atR"
+    begin = time.process_time()
+    content = read(b"\x80\x04" + frame + b".", masks_of(record()))
+    assert time.process_time() - begin < _LONG / 4
+    assert content is not None
+    assert "fit_time" in content.left_out
