@@ -9,7 +9,7 @@ from envbuild.verification.dataflow.targets import last_name
 
 _PUTS, _TAKES = frozenset(("put",)), frozenset(("get",))
 _OTHERS = frozenset(("close", "join_thread", "join", "task_done"))
-"""Further methods that tell nobody how far others are, as ``empty()`` and ``get_nowait()`` do."""
+"""Further methods whose result does not depend on how far others are, as that of ``empty()`` does."""
 _BEGINS = frozenset(("Thread", "Process"))
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
