@@ -169,7 +169,7 @@ class Trees:
                 return True
             with suppress(OSError), self._claimed(folder.name):
                 note = parse_json((folder / _NOTE).read_bytes())
-                if note.get(_STATE) == tree.state:  # read once, as far as the store can be written
+                if str(note.get(_STATE, "")) == tree.state:  # read once, as far as the store can be written
                     atomic_write(folder / _NOTE, quick_json.dumps({**note, _STATE: found}).encode(), sync=False)
         except (OSError, ValueError, AttributeError):
             return True  # it is gone, or its note: nobody knows what it was

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from envbuild.verification.dataflow.targets import last_name
 
-_PUTS = frozenset(("put", "put_nowait"))
-_TAKES = frozenset(("get", "get_nowait"))
-_OTHERS = frozenset(("qsize", "empty", "full", "close", "join_thread", "join", "task_done"))
+_PUTS, _TAKES = frozenset(("put",)), frozenset(("get",))
+_OTHERS = frozenset(("close", "join_thread", "join", "task_done"))
+"""Further methods whose result does not depend on how far others are, as that of ``empty()`` does."""
 _BEGINS = frozenset(("Thread", "Process"))
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

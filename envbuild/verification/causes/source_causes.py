@@ -38,11 +38,9 @@ else:
 _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
 _QUEUES = frozenset(
-    f"{module}.{kind}"
-    for module in ("queue", "multiprocessing")
-    for kind in ("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue")
+    f"{module}.{kind}" for module in ("queue", "multiprocessing") for kind in ("Queue", "SimpleQueue", "JoinableQueue")
 )
-"""Queues that give what several put in in the order in which these came."""
+"""Queues that give what was put in in that order; from others (``LifoQueue``) it depends on when one takes."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}

@@ -173,13 +173,14 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                     if len(body) != member.size:
                         raise UnreadableError("a member beyond the end")
                     nested(out, place, body)
-                    if padding := data[member.offset_data + member.size :][: -member.size % _BLOCK].strip(b"\0"):
+                    behind = member.offset_data + member.size
+                    if padding := data[behind : behind + -member.size % _BLOCK].strip(b"\0"):
                         out.add(place, padding)
                 if reserved := data[member.offset_data - _BLOCK + _RESERVED : member.offset_data].strip(b"\0"):
                     out.add(place, reserved)
                 end = member.offset_data + (-(-member.size // _BLOCK) * _BLOCK if member.isfile() else 0)
-        if behind := data[end:].strip(b"\0"):
-            out.add(path, behind)
+        if rest := data[end:].strip(b"\0"):
+            out.add(path, rest)
     except (tarfile.TarError, OSError, ValueError, EOFError, RecursionError, MemoryError, OverflowError) as error:
         raise UnreadableError(f"a damaged tar archive: {error}") from None
 

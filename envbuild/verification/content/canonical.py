@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import zip_longest
@@ -224,10 +224,10 @@ class Canonical:
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
     _plain: dict[str, str] = field(default_factory=dict)
-    _labels: dict[str, frozenset[str]] = field(default_factory=dict)
-    _amounts: dict[str, frozenset[str]] = field(default_factory=dict)
+    _labels: dict[str, Set[str]] = field(default_factory=dict)
+    _amounts: dict[str, Set[str]] = field(default_factory=dict)
     _strange: dict[str, str] = field(default_factory=dict)
-    _dated: dict[str, frozenset[str]] = field(default_factory=dict)
+    _dated: dict[str, Set[str]] = field(default_factory=dict)
     _durations: dict[str, str] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
     _memory: set[str] = field(default_factory=set)
@@ -259,8 +259,8 @@ class Canonical:
             memory=frozenset(self._memory),
             used=frozenset(self._used),
             numbers={name: text for name, text in self._plain.items() if text},
-            labels=self._labels,
-            amounts=self._amounts,
+            labels=_frozen(self._labels),
+            amounts=_frozen(self._amounts),
             scalars=scalars,
             others=others if self._count > self._numbers else "",
             count=self._added,
@@ -268,7 +268,7 @@ class Canonical:
             glued=tuple(self._glued),
             unordered=self.unordered,
             strange=self._strange,
-            dated=self._dated,
+            dated=_frozen(self._dated),
             durations=self._durations,
         )
 
@@ -597,9 +597,18 @@ def _place(name: str, known: Mapping[str, str]) -> str:
     return name if name in known or len(known) < _SHOWN else FURTHER
 
 
-def _add_to(known: dict[str, frozenset[str]], name: str, labels: Iterable[str]) -> None:
+def _add_to(known: dict[str, Set[str]], name: str, labels: Iterable[str]) -> None:
+    """Add to the labels of a place, in its own set: one place may have a million labels, each added by itself."""
     if found := frozenset(labels):
-        known[name] = known.get(name, frozenset()) | found
+        kept = known.get(name)
+        if isinstance(kept, set):
+            kept |= found
+        else:
+            known[name] = {*(kept or ()), *found}
+
+
+def _frozen(known: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
+    return {name: frozenset(labels) for name, labels in known.items()}
 
 
 def below(path: str, part: str, mark: str = ".") -> str:

@@ -28,7 +28,8 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 _PAIRS = 1000
-_COPY = 1 << 16
+_COPY, _PARTS_OF_COPY = 1 << 16, 200
+"""Bytes and parts of the largest copy of what the footer has about a column: there may be thousands of columns."""
 _SCHEMA = "ARROW:schema"
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 _NUMBERS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
@@ -55,29 +56,35 @@ def _parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("a Parquet file that ends too early")
     footer = Thrift(data[end:-8]).structure()
     names = Counter(each[4] for each in footer[2])
-    schema = {bytes(each[4]).decode(): each for each in footer[2] if 1 in each and names[each[4]] == 1}
+    if not all(isinstance(name, bytes) for name in names):
+        raise UnreadableError("a column whose name is no text")
+    schema = {each[4].decode(): each for each in footer[2] if 1 in each and names[each[4]] == 1}
     out.add(f"{path} schema".strip(), repr([footer[1], footer[2], footer[3], footer.get(6), footer.get(7)]))
     _pairs(out, path, [(pair[1], pair.get(2, b"")) for pair in footer.get(5, [])], nested)
     known = [(0, 4), (end, len(data))]
+    left = end
     for number, group in enumerate(footer[4]):
         where = below(path, f"[{number}]", "")
         out.add(where, repr([group[3], group.get(4), group.get(7)]))
         for chunk in group[1]:
-            known += _column(out, where, data[:end], chunk, schema)
+            left -= max(0, chunk[3][7])
+            if left < 0:
+                raise UnreadableError("columns that share what they have")
+            known += _column(out, where, data, end, chunk, schema)
     _rest(out, path, data, known)
 
 
 def _column(
-    out: Canonical, path: str, data: bytes, chunk: dict[int, Any], schema: dict[str, dict[int, Any]]
+    out: Canonical, path: str, data: bytes, footer: int, chunk: dict[int, Any], schema: dict[str, dict[int, Any]]
 ) -> list[tuple[int, int]]:
-    """Count a column of a group of rows and return the places of all that belongs to it."""
+    """Count a column of a group of rows, before the footer, and return the places of all that belongs to it."""
     facts = chunk[3]
     if chunk.get(1) is not None or 8 in chunk or 9 in chunk:
         raise UnreadableError("a column in another file, or encrypted")
     name = ".".join(part.decode() for part in facts[3])
     start = min([facts[9], *([facts[11]] if facts.get(11) else [])])
     end = start + facts[7]
-    if not 4 <= start <= end <= len(data):
+    if not 4 <= start <= end <= footer:
         raise UnreadableError("a column beyond the end")
     where = below(path, name)
     out.add(where, repr([facts[1], facts[2], facts[4], facts[5], facts.get(8)]))
@@ -86,7 +93,7 @@ def _column(
         out.leave_out(where, data[start:end], kind, packed=True, moment=kind_of(name) is None)
     elif not _are_times(out, where, data[start:end], facts, schema):
         out.add(where, data[start:end])
-    places = [(start, _end_of_copy(data, end, facts))]
+    places = [(start, _end_of_copy(data[end : min(end + _COPY, footer)], end, facts))]
     for table, at, size in ((chunk, 4, 5), (chunk, 6, 7), (facts, 14, 15)):
         if table.get(at) is not None and table.get(size) is not None:
             places.append((table[at], table[at] + table[size]))
@@ -111,9 +118,15 @@ def _measured(out: Canonical, name: str, facts: dict[int, Any], schema: dict[str
     return ""
 
 
-def _end_of_copy(data: bytes, end: int, facts: dict[int, Any]) -> int:
-    """Return where the copy of what the footer has about a column ends, which Polars writes behind it."""
-    cursor = Thrift(data[end : end + _COPY])
+def _end_of_copy(behind: bytes, end: int, facts: dict[int, Any]) -> int:
+    """Return where the copy of what the footer has about a column ends, which Polars writes behind it.
+
+    Args:
+        behind: what is behind the column.
+        end: where that begins.
+        facts: what the footer has.
+    """
+    cursor = Thrift(behind, _PARTS_OF_COPY)
     try:
         same = cursor.structure() == facts
     except UnreadableError:
@@ -140,6 +153,7 @@ def _are_times(
     try:
         found = texts_of(trial, data, Column(facts[4], facts[5], schema[name].get(3) == _OPTIONAL))
     except UnreadableError:
+        out.left = max(0, trial.left)  # there may be thousands of such columns
         return False
     out.spend(out.left - trial.left)
     out.add(where, found.form)

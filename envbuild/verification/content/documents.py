@@ -328,8 +328,9 @@ def _may_be_opened(path: str, key: str) -> bool:
 
 def _is_change(key: str, value: Any, siblings: Collection[str]) -> bool:
     """Whether a value is when a file was changed, as doit notes it of what a task needs, by name (dependency.py)."""
-    is_file = not key.endswith(":") and all(each in siblings for each in _OF_DOIT)
-    return is_file and isinstance(value, Number) and "." in value.text and _CHANGED[0] <= value < _CHANGED[1]
+    if not isinstance(value, Number) or "." not in value.text or not _CHANGED[0] <= value < _CHANGED[1]:
+        return False
+    return not key.endswith(":") and all(each in siblings for each in _OF_DOIT)
 
 
 def _packed(value: str) -> bytes | None:

@@ -83,7 +83,10 @@ _TEXTS = {"string": "i", "large_string": "q"}
 
 
 def measured_in(
-    node: Node, array_of: Callable[[Any], Array | None], is_moment: Callable[[float], bool]
+    node: Node,
+    array_of: Callable[[Any], Array | None],
+    is_moment: Callable[[float], bool],
+    known: dict[int, list[str]],
 ) -> list[Measured]:
     """Return the columns of a frame's blocks that are measurements, and put zeros in their place.
 
@@ -91,12 +94,14 @@ def measured_in(
         node: an object in a pickle; nothing is returned for others than a frame's blocks.
         array_of: returns the numbers of an object; None if it is no array of floating-point numbers or integers.
         is_moment: whether a number of seconds since 1970 is one of the run.
+        known: labels by the identity of what has them: many frames may have the same ones.
     """
     found: list[Measured] = []
     match _called(node, _MANAGER):
         case [blocks, labels] if _kind(blocks) == "tuple" and _kind(labels) == "list" and labels.parts:
             with suppress(*_DAMAGED):
-                names = _labels(labels.parts[0])
+                index = labels.parts[0]
+                names = known[id(index)] if id(index) in known else known.setdefault(id(index), _labels(index))
                 for block in blocks.parts if names else []:
                     found += _of_block(block, names, array_of, is_moment)
     return found

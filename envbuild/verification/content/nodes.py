@@ -18,5 +18,6 @@ def latin(data: Any) -> Any:
     """Return bytes as they are where they are written as a text: by protocols 0 to 2, which PyTorch uses."""
     match data:
         case Node(kind="object", parts=[Node(parts=["_codecs encode"]), Node(parts=[str(text), "latin1"])]):
-            return text.encode("latin1")
+            if max(text, default="") <= "\xff":
+                return text.encode("latin1")
     return data

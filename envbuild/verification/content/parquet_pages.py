@@ -23,6 +23,8 @@ _ROWS = 100_000
 _PLAIN, _BY_NUMBER = 0, (2, 8)
 _DATA, _DICTIONARY, _NEW_DATA = 0, 2, 3
 """Kinds of pages."""
+_WIDEST, _SHIFT = 32, 28
+"""Bits of a number of a text, and of how many such follow, but for its last seven."""
 _SNAPPY, _PACKED = 1, {2: "gz", 6: "zst"}
 
 
@@ -64,12 +66,10 @@ def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
     known: list[str] = []
     used: dict[int, None] = {}
     texts: list[str] = []
-    while data:
-        cursor = Thrift(data)
+    left, cursor = column.count, Thrift(data)
+    while cursor.at < len(data):
         head = cursor.structure()
-        body, data = data[cursor.at : cursor.at + head[3]], data[cursor.at + head[3] :]
-        if len(body) != head[3]:
-            raise UnreadableError("a page beyond the end")
+        body = cursor.take(head[3])
         if head[1] == _DICTIONARY:
             facts = head[7]
             if known or facts[2] not in (_PLAIN, _BY_NUMBER[0]):
@@ -80,7 +80,9 @@ def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
             form.append([facts[2], facts.get(3)])
             continue
         levels, values, facts = _parts(out, head, body, column)
-        encoding, present = facts[0], sum(levels)
+        encoding, present, left = facts[0], sum(levels), left - len(levels)
+        if left < 0:
+            raise UnreadableError("more values than the column has")
         form.append([head[1], facts, _runs_of(levels)])
         if encoding == _PLAIN:
             found = _plain(values)
@@ -94,6 +96,8 @@ def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
         if len(found) != present:
             raise UnreadableError("more or fewer values than there should be")
         texts += found
+    if left:
+        raise UnreadableError("fewer values than the column has")
     # As writers fill it, there is no more in a dictionary than texts in the order in which they come.
     form.append([] if [*used] == [*range(len(known))] else [[*used], known])
     return Texts(repr(form), texts)
@@ -168,6 +172,8 @@ def _numbers(data: bytes, width: int, count: int) -> Iterator[int]:
     Raises ``UnreadableError`` if there are fewer than ``count``, or something is behind them.
     """
     at, found, size = 0, 0, (width + 7) // 8
+    if width > _WIDEST:
+        raise UnreadableError("numbers of too many digits")
     while found < count:
         head = shift = 0
         while True:
@@ -175,6 +181,8 @@ def _numbers(data: bytes, width: int, count: int) -> Iterator[int]:
             at, shift = at + 1, shift + 7
             if data[at - 1] < 128:
                 break
+            if shift > _SHIFT:
+                raise UnreadableError("a number of too many digits")
         if head & 1:
             groups = head >> 1
             packed = data[at : at + groups * width]
@@ -188,7 +196,10 @@ def _numbers(data: bytes, width: int, count: int) -> Iterator[int]:
             run = head >> 1
             if not run or found + run > count:
                 raise UnreadableError("numbers beyond the end")
-            yield from [int.from_bytes(data[at : at + size], "little")] * run
+            number = int.from_bytes(data[at : at + size], "little")
+            if number >> width:
+                raise UnreadableError("a number that is too large")
+            yield from [number] * run
             at, found = at + size, found + run
     if at != len(data):
         raise UnreadableError("something behind the numbers")

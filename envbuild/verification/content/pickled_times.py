@@ -12,6 +12,8 @@ _OF_DAY = 4
 """Bytes of a date, behind which the time of day is in a pickled ``datetime``."""
 _NOON = 43200
 _TIMESTAMP = "pandas._libs.tslibs.timestamps _unpickle_timestamp"
+_DAYS, _OF_A_DAY, _MICROSECONDS = 1_000_000_000, 86400, 1_000_000
+"""Of a span of time: days that it has less than, seconds of a day, and what a second has."""
 _IN_A_SECOND = {7: 1, 8: 1_000, 9: 1_000_000, 10: 1_000_000_000}
 """Units of a ``Timestamp``, by NumPy's numbers of them (``NPY_DATETIMEUNIT``)."""
 
@@ -46,6 +48,8 @@ def moment_in(node: Node) -> Moment | None:
         case str(of), [int(value), None, zone, int(unit)] if of == _TIMESTAMP:
             if unit not in _IN_A_SECOND or isinstance(value, bool):
                 return None
+            if abs(value) >> 63:  # NumPy's numbers have 64 bits
+                return None
             moment = value / _IN_A_SECOND[unit]
             return Moment(moment, moment, str(value), (name, zone, unit))
     return None
@@ -74,6 +78,9 @@ def span_of(node: Node) -> tuple[float, str] | None:
                 Node(kind="tuple", parts=[int(days), int(seconds), int(fraction)]),
             ],
         ):
-            whole, rest = divmod((days * 86400 + seconds) * 1_000_000 + fraction, 1_000_000)
-            return whole + rest / 1e6, f"{whole}.{rest:06d}"
+            if abs(days) >= _DAYS or abs(seconds) > _OF_A_DAY or abs(fraction) > _MICROSECONDS:
+                return None
+            total = (days * _OF_A_DAY + seconds) * _MICROSECONDS + fraction
+            whole, rest = divmod(abs(total), _MICROSECONDS)
+            return total / _MICROSECONDS, f"{'-' if total < 0 else ''}{whole}.{rest:06d}"
     return None

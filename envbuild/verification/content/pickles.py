@@ -25,7 +25,7 @@ from envbuild.verification.content.canonical import (
     below,
     moment_text,
 )
-from envbuild.verification.content.frames import measured_in
+from envbuild.verification.content.frames import Measured, measured_in
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.nodes import Node, latin
 from envbuild.verification.content.padding import DTYPE, without_padding
@@ -111,8 +111,11 @@ def built(stream: io.BytesIO, left: list[int]) -> Any:
 
 
 def count(out: Canonical, path: str, top: Any, nested: Nested) -> None:
-    """Count a structure that ``built`` returned."""
-    _Walk(out, nested).value(path, "", top, (), 0)
+    """Count a structure that ``built`` returned; raises ``UnreadableError`` if a part has a form that none may have."""
+    try:
+        _Walk(out, nested).value(path, "", top, (), 0)
+    except (ValueError, IndexError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        raise UnreadableError(f"a damaged pickle: {error}") from None
 
 
 def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) -> Any:
@@ -278,6 +281,8 @@ class _Walk:
         self.out = out
         self.nested = nested
         self.seen: dict[int, int] = {}
+        self.taken: set[int] = set()
+        self.labels: dict[int, list[str]] = {}
 
     def value(self, path: str, key: str, value: Any, siblings: tuple[str, ...], depth: int) -> None:
         out = self.out
@@ -307,7 +312,7 @@ class _Walk:
     def node(self, path: str, key: str, node: Node, depth: int) -> None:
         out = self.out
         self._without_tracker(path, node)
-        for each in measured_in(node, _numbers, self._is_of_run) if node.kind == "object" else ():
+        for each in self._measured_in(node):
             out.leave_out(below(path, each.name), each.data, each.kind, packed=True, moment=each.moment)
         if key and are_durations(key):
             self._without_history(path, node)
@@ -357,6 +362,18 @@ class _Walk:
             else:
                 self.value(below(path, "key", " "), "", name, (), depth + 1)
                 self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+    def _measured_in(self, node: Node) -> list[Measured]:
+        return measured_in(node, self._array_of, self._is_of_run, self.labels) if node.kind == "object" else []
+
+    def _array_of(self, node: Any) -> _Numbers | None:
+        """Return the numbers of an array once: thousands of blocks may have the same one, and it is cleared for all."""
+        if id(node) in self.taken:
+            return None
+        found = _numbers(node)
+        if found is not None:
+            self.taken.add(id(node))
+        return found
 
     def _is_of_run(self, seconds: float) -> bool:
         return self.out.is_moment(seconds) and not self.out.masks.is_strange(seconds)

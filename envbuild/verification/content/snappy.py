@@ -65,6 +65,7 @@ def _element(data: bytes, at: int, found: bytearray, size: int) -> int:
         count, back, at = 1 + (tag >> 2), int.from_bytes(data[at : at + width], "little"), at + width
     if not 0 < back <= len(found) or len(found) + count > size:
         raise UnreadableError("a copy from before the beginning, or beyond the end")
-    piece = bytes(found[len(found) - back :])
+    start = len(found) - back
+    piece = bytes(found[start : start + count])  # as much as is copied: millions of copies may be of far back
     found += (piece * (count // len(piece) + 1))[:count]
     return at

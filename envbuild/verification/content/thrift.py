@@ -14,13 +14,17 @@ _PARTS = 1_000_000
 class Thrift(Cursor):
     """Reads structures of the compact protocol as dictionaries by field number."""
 
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data, _PARTS)
+    def __init__(self, data: bytes, parts: int = _PARTS) -> None:
+        super().__init__(data, parts)
 
     @property
     def at(self) -> int:
         """Where what comes next begins."""
         return self._at
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes, which are no structure; raises ``UnreadableError`` if there are fewer."""
+        return self._take(size)
 
     def structure(self, depth: int = 0) -> dict[int, Any]:
         """Read the next one."""

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -294,6 +295,23 @@ def test_what_was_touched_before_a_run_and_is_whole(
     assert tree is not None
     assert not store.was_changed(tree, 1)
     assert not reads
+
+
+def test_a_tree_of_an_older_envbuild_is_read_once(made: tuple[Trees, str, Path]) -> None:
+    """Its note has no state; it gets one at the end of the first run."""
+    store, digest, tar = made
+    store.make(digest, tar, quiet)
+    note = next(
+        each for each in store.path(digest).parent.iterdir() if each.is_file() and b'"state"' in each.read_bytes()
+    )
+    note.write_bytes(note.read_bytes().replace(b'"state"', b'"other"'))
+    tree = store.find(digest)
+    assert tree is not None
+    later = time.time_ns() + 10**9
+    assert not store.was_changed(tree, later)
+    tree = store.find(digest)
+    assert tree is not None
+    assert tree.state
 
 
 def test_a_file_with_other_names_is_copied(tmp_path: Path) -> None:

@@ -1177,6 +1177,6 @@ def test_what_is_next_to_an_entry_is_looked_up_and_not_listed(monkeypatch: pytes
     """A vocabulary has 50,000 entries: listed again for each of them, they would take minutes."""
     given: list[object] = []
     monkeypatch.setattr(documents, "is_time_of_iteration", lambda key, siblings: bool(given.append(siblings)))
-    content(json.dumps({f"token {number}": number + 0.5 for number in range(3)}).encode())
+    read(json.dumps({f"token {number}": number + 0.5 for number in range(3)}).encode(), MASKS)
     assert len(given) == 3
     assert all(isinstance(each, KeysView) for each in given)

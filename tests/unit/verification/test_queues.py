@@ -32,6 +32,8 @@ def test_one_puts_and_one_takes(source: str) -> None:
     "source",
     [
         f"{_WORKER}q = Queue()\nfor k in range(2): Thread(target=work, args=(k, q)).start()\n",
+        f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nwhile not q.empty(): q.get()\n",
+        f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nq.get_nowait()\n",
         f"{_WORKER}q = Queue()\n[Process(target=work, args=(k, q)) for k in range(2)]\n",
         f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nThread(target=work, args=(2, q)).start()\n",
         f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nq.put(2)\n",

@@ -943,6 +943,8 @@ def test_a_queue_that_one_fills_and_one_empties_is_no_cause() -> None:
     for others, named in (({}, False), ({"other.py": ""}, True)):
         found = rank_causes(evidence(sources={"train.py": source, **others}))
         assert any(cause.what.startswith("queue.Queue()") for cause in found) == named
+    found = rank_causes(evidence(sources={"train.py": source.replace("queue.Queue", "queue.LifoQueue")}))
+    assert any(cause.what.startswith("queue.LifoQueue()") for cause in found)  # what is on top depends on when
 
 
 @pytest.mark.parametrize(
