@@ -255,12 +255,14 @@ TABLE = (
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b(?!\.\d)"),
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
-    # The end of a run's identity, in Lightning's progress bars: of one that is counted it is the whole number.
+    # The end of a version, in Lightning's progress bars: of a date, which several runs may have in common by chance.
+    _rule("times", "date", "v_num", r"(?P<keep>\bv_num(?:: |=))(?=\d*[-_])[-_\d]{4}(?![-_0-9a-z.])"),
+    # Of a run's identity; of one that is counted it is the whole number.
     _rule(
         "names",
         "name",
         "v_num",
-        r"(?P<keep>\bit/s,? v_num(?:: |=)|\bv_num(?:: |=)(?=[-_\d]*[-_a-z]))[-_0-9a-z]{4}(?![-_0-9a-z.])",
+        r"(?P<keep>\bit/s,? v_num(?:: |=)|\bv_num(?:: |=)(?=\d*[a-z]))[0-9a-z]{4}(?![0-9a-z.])",
     ),
     # Names that Python and loky give processes and threads: which of them did a part is luck.
     _rule(
