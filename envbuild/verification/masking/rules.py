@@ -256,7 +256,7 @@ TABLE = (
     _rule("names", "pid", "process", r"(?P<keep>\bprocess[ _]?id[ =:]+)\d+\b"),
     _rule("names", "name", "wandb-client-artifact://", r"(?P<keep>\bwandb-client-artifact://)[0-9a-z]{16,}\b"),
     # The end of a version, in Lightning's progress bars: of a date, which several runs may have in common by chance.
-    _rule("times", "date", "v_num", r"(?P<keep>\bv_num(?:: |=))(?=\d*[-_])[-_\d]{4}(?![-_0-9a-z.])"),
+    _rule("times", "date", "v_num", r"(?P<keep>\bv_num(?:: |=))(?=\d*[-_])[-_\d]{4}(?![-_0-9a-z.])", sure=True),
     # Of a run's identity; of one that is counted it is the whole number.
     _rule(
         "names",
