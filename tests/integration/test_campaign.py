@@ -21,17 +21,17 @@ pytestmark = [pytest.mark.engine, pytest.mark.network]
 def test_commands_killed_at_random_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
     """After SIGKILL the same command succeeds, gives the same bytes, and removes what the killed one left."""
     with workshop(tmp_path, 7, states=2) as shop:
-        tally = kills.campaign(shop, 7, 6, print)
+        tally = kills.campaign(shop, 7, 4, print)
     assert tally.faults == []
-    assert tally.kills.total() >= 6
+    assert tally.kills.total() >= 4
 
 
 def test_commands_interrupted_at_random_end_and_leave_nothing(tmp_path: Path) -> None:
     """Ctrl-C, once or twice, at any moment: its exit code, no traceback, nothing left, and the next one succeeds."""
     with workshop(tmp_path, 10, count=1, states=2) as shop:
-        tally, ends = interrupts.campaign(shop, 10, 10, print)
+        tally, ends = interrupts.campaign(shop, 10, 6, print)
     assert tally.faults == []
-    assert sum(len(each.once) + len(each.twice) for each in ends.values()) >= 10
+    assert sum(len(each.once) + len(each.twice) for each in ends.values()) >= 6
 
 
 def test_builds_killed_on_every_engine(tmp_path: Path) -> None:

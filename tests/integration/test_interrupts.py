@@ -18,7 +18,7 @@ from tests.support.cli import Project, finish, listens, until
 AT_MOST = 600.0
 """Seconds after which a command is taken to hang: it ends within 1 by itself, on a machine without other work."""
 
-MOMENTS = 8
+MOMENTS = 5
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
