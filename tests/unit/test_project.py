@@ -54,7 +54,7 @@ def test_no_lock_reports_how_to_get_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_lock_is_of_no_use_to_scripts_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stands in a project and names a script of another folder learns why its lock is not taken."""
+    """The error for a script of another folder explains why the lock of the working directory is not used."""
     here, other = tmp_path / "here", tmp_path / "other"
     for folder in (here, other):
         folder.mkdir()

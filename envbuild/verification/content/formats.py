@@ -1,4 +1,4 @@
-"""The formats of files that are opened, told apart by their bytes: each has a test and a reader.
+"""The formats of files that are opened, recognised by their bytes: each has a test and a reader.
 
 The order counts: a format with a signature of its own comes before those that are recognised by their structure, since
 their tests accept more. A file of none of these is a text, or counts by its bytes.

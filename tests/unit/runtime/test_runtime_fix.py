@@ -456,7 +456,7 @@ threading.Thread(target=lambda: (time.sleep(0.3), theirs.send(4))).start()
 found.append(mine.poll(0.01))
 '''
 names = {}
-exec(compile(code, "/work/program.py", "exec"), names)
+exec(compile(code, "/project/program.py", "exec"), names)
 lines = sorted({each["place"] for each in callers.as_list() if each["suspect"] == "limits"})
 print(json.dumps([names["found"], lines]))
 """
@@ -467,8 +467,8 @@ def test_limits_of_time_are_not_reached() -> None:
     """Whatever keeps to them: threads, queues, tasks of asyncio, programs, pipes; a line may keep its own."""
     found, lines = _found("fix_limits", _WAITS.replace("REAL", "()"))
     assert found == [1, False, 2, "3", True]
-    assert lines == [f"/work/program.py:{number}" for number in (10, 15, 19, 6, 8)]
-    found, _ = _found("fix_limits", _WAITS.replace("REAL", "['/work/program.py:6', '/work/program.py:10']"))
+    assert lines == [f"/project/program.py:{number}" for number in (10, 15, 19, 6, 8)]
+    found, _ = _found("fix_limits", _WAITS.replace("REAL", "['/project/program.py:6', '/project/program.py:10']"))
     assert found == [None, False, None, "3", True]
 
 
@@ -482,7 +482,7 @@ def test_a_wait_that_is_always_in_vain_has_an_end() -> None:
         "fix_limits.Limits(callers).install()\n"
         "names = {'event': threading.Event()}\n"
         "begin = time.monotonic()\n"
-        "exec(compile('for _ in range(20): event.wait(0.01)', '/work/program.py', 'exec'), names)\n"
+        "exec(compile('for _ in range(20): event.wait(0.01)', '/project/program.py', 'exec'), names)\n"
         "print(json.dumps(time.monotonic() - begin))\n",
     )
     assert fix_limits._LINE <= found < fix_limits._LINE + 3
@@ -517,7 +517,7 @@ def test_an_alarm_comes_later() -> None:
         "signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(0.3); signal.setitimer(signal.ITIMER_REAL, 0)\n"
         "'''\n"
         "names = {}\n"
-        "exec(compile(code, '/work/program.py', 'exec'), names)\n"
+        "exec(compile(code, '/project/program.py', 'exec'), names)\n"
         "print(json.dumps(names['found']))\n",
     )
     assert found == []

@@ -121,7 +121,7 @@ def test_a_name_of_a_file_of_the_run_is_left_out() -> None:
     ],
 )
 def test_a_name_of_a_file_of_the_run_has_its_path_once(member: str, place: str) -> None:
-    """Also where the archive has the folders above it; and it stays told apart from one in another folder."""
+    """Also where the archive has the folders above it; one in another folder keeps another name."""
     name = "exp_20260102-030407"
     output = Output(path=f"runs/{name}/w.npy", change="created", size=1, sha256=sha("1"))
     masks = masks_of(record(outputs=(output,)))
