@@ -304,6 +304,14 @@ def test_rows_of_numbers_take_no_time_that_grows_with_their_square() -> None:
         ("1.5 s", "90 s", False),
         ("0.001 s", "0.5 s", False),  # short ones differ by luck
         ("2 µs", "2 s", True),
+        ("23/23 - 0s - 10ms/step", "23/23 - 1s - 23ms/step", False),  # as Keras prints it, with no sign
+        ("23/23 - 0s - 10ms/step", "23/23 - 3s - 130ms/step", False),
+        ("took -0.0 s", "took 0.0 s", False),
+        ("took 0 s", "took -1 s", True),
+        ("took 0.00 s", "took 4 s", True),
+        ("0.1e-3 s", "1.2 s", True),
+        ("1e400 s", "1e400 s", False),
+        ("0s", "200s", True),
         ("-2 min", "2 min", True),
         ("x" * 5000 + "1 ms", "x" * 5000 + "1 h", False),
     ],
