@@ -18,7 +18,13 @@ from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
-from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
+from envbuild.verification.content.profiles import (
+    is_profile_of_query,
+    is_profile_of_samples,
+    without_data,
+    without_query_times,
+    without_samples,
+)
 from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
@@ -205,6 +211,8 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
     if is_profile_of_samples(table):
         table = without_samples(out, path, table)
+    if is_profile_of_query(table):
+        table = without_query_times(out, path, table)
     if is_experiment(table):
         table = prepared(out, path, table)
     _value(out, path, "", table, nested, ())
