@@ -14,11 +14,13 @@ wrong were corrected: results that were equal in truth, lines that were not the 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,29 @@ class Judged:
 def load(path: Path) -> list[Plant]:
     """Read a file of plants."""
     return [Plant(**table) for table in tomllib.loads(path.read_text())["plant"]]
+
+
+def draw(sets: Mapping[str, Sequence[Plant]], count: int, seed: int) -> list[Plant]:
+    """Draw plants at random, differing and equal ones in turn.
+
+    The order is that of digests of seed, set and name, so that a larger sample begins with a smaller one, and plants
+    that are added later change nothing in the order of the others.
+
+    Args:
+        sets: plants by the name of their set.
+        count: how many; all if there are fewer.
+        seed: for another sample.
+    """
+    drawn = sorted(
+        (
+            (hashlib.sha256(f"{seed} {name} {plant.name}".encode()).digest(), plant)
+            for name, plants in sets.items()
+            for plant in plants
+        ),
+        key=lambda pair: pair[0],
+    )
+    sides = [plant for _, plant in drawn if plant.channel], [plant for _, plant in drawn if not plant.channel]
+    return [plant for pair in zip_longest(*sides) for plant in pair if plant][:count]
 
 
 def make_project(root: Path, name: str, modules: Mapping[str, str] | None = None) -> Project:
