@@ -32,7 +32,7 @@ _OVERLAY = "mount an overlay"
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
 _ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
 _PROC = "mount /proc"
-"""What ``program_process.py`` reports where the kernel refuses a new one (Linux, fs/namespace.c, mount_too_revealing)."""
+"""What ``program_process.py`` reports where the kernel refuses a new one (Linux, mount_too_revealing)."""
 _UNHIDE = (
     "start the container with --security-opt systempaths=unconfined (podman: unmask=ALL), or with --privileged; or "
     "start Docker or podman"

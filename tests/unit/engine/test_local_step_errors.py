@@ -92,9 +92,10 @@ def test_what_the_kernel_refuses_is_no_answer_for_good(tmp_path: Path, monkeypat
 
 
 def test_what_works_in_one_container_is_tried_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may share a store, a user and a user namespace, and differ in rights, filters and what of /proc is hidden."""
+    """They may share a store, a user and a user namespace, and differ in rights, filters and hidden parts of /proc."""
     way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
     tried: list[Path] = []
+    (tmp_path / "runs").mkdir()
     monkeypatch.setattr(self_check, "_find", lambda scratch: tried.append(scratch) or way)
     for confinement in (["CapBnd: 0"], ["CapBnd: 0"], ["CapBnd: 0", "/proc/kcore"], ["CapBnd: 1"]):
         monkeypatch.setattr(self_check, "_confinement", lambda found=confinement: found)
