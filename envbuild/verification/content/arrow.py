@@ -145,11 +145,13 @@ def read_arrow(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("a file of Arrow's without a schema")
     found: list[tuple[_Message, _Batch]] = []
     start = min([at for field in (2, 3) for at, *_ in _blocks(table, field)], default=end)
+    if not _START <= start <= end:
+        raise UnreadableError("a batch before the beginning or beyond the end")
     try:
-        found = _batches(data, schema, start, end) if start >= _START else []
+        found = _batches(data, schema, start, end)
         footer = _without_places(table, [message for message, _ in found])
     except UnreadableError:
-        found, start = [], end
+        found = []
     _notes(out, path, schema, (data[:start], footer), nested)
     _count_all(out, path, data, found, start, end)
     out.add(path, data[-10:])
