@@ -47,6 +47,8 @@ _VIEWS = frozenset((23, 24))
 """Types with further buffers, whose number each batch has."""
 _COLUMNS, _DEPTH = 100_000, 64
 """The most columns, and columns in columns."""
+_PARTS = 200_000
+"""The most columns of all batches together."""
 _ROWS = 100_000
 """Texts that are compared one by one."""
 _PADDING = 64
@@ -143,11 +145,13 @@ def read_arrow(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("a file of Arrow's without a schema")
     found: list[tuple[_Message, _Batch]] = []
     start = min([at for field in (2, 3) for at, *_ in _blocks(table, field)], default=end)
+    if not _START <= start <= end:
+        raise UnreadableError("a batch before the beginning or beyond the end")
     try:
-        found = _batches(data, schema, start, end) if start >= _START else []
+        found = _batches(data, schema, start, end)
         footer = _without_places(table, [message for message, _ in found])
     except UnreadableError:
-        found, start = [], end
+        found = []
     _notes(out, path, schema, (data[:start], footer), nested)
     _count_all(out, path, data, found, start, end)
     out.add(path, data[-10:])
@@ -192,6 +196,8 @@ def _batches(data: bytes, schema: Table, at: int, end: int) -> list[tuple[_Messa
     columns = _columns(schema)
     found: list[tuple[_Message, _Batch]] = []
     while at < end and data[at : at + 8] != _LAST:
+        if len(found) * (len(columns) + 1) > _PARTS:
+            raise UnreadableError("too many batches or columns")
         message = _message(data, at, end)
         if message.kind == _BATCH:
             found.append((message, _batch(data, message, columns)))
@@ -207,18 +213,19 @@ def _columns(schema: Table) -> list[_Column]:
     """Return the columns of a schema."""
     if schema.number(0, "<h"):
         raise UnreadableError("numbers whose first byte is the largest")
-    names: Counter[str] = Counter()
+    names: list[str] = []
     found = [_column(field, names, 0) for field in schema.tables(1)]
-    return [column if names[column.name] == 1 else column._replace(code="", offset="") for column in found]
+    times = Counter(names)
+    return [column if times[column.name] == 1 else column._replace(code="", offset="") for column in found]
 
 
-def _column(field: Table, names: Counter[str], depth: int) -> _Column:
+def _column(field: Table, names: list[str], depth: int) -> _Column:
     try:
         name = field.text(0).decode()
     except UnicodeDecodeError:
         raise UnreadableError("a name that is no text") from None
-    names[name] += 1
-    if depth > _DEPTH or names.total() > _COLUMNS:
+    names.append(name)
+    if depth > _DEPTH or len(names) > _COLUMNS:
         raise UnreadableError("columns in columns, or too many")
     if field.place(4):
         return _Column(name, 1, 2, 0)  # numbers of texts in a dictionary

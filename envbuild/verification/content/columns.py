@@ -29,6 +29,8 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 PARQUET = b"PAR1"
 _PAIRS = 1000
+_SEARCHED = 1 << 30
+"""Bytes of copies of a schema that are looked through for notes, as often as there are notes."""
 _COPY, _PARTS_OF_COPY = 1 << 16, 200
 """Bytes and parts of the largest copy of what the footer has about a column: there may be thousands of columns."""
 _SCHEMA = "ARROW:schema"
@@ -271,6 +273,8 @@ def note_pairs(
         if len(value) > 3 and trial.result().left_out:
             left_out.append(value)
     for schema in schemas:
+        if len(schema) * len(left_out) > _SEARCHED:
+            raise UnreadableError("too many notes in a schema that is too large")
         for value in sorted(left_out, key=len, reverse=True):
             schema = schema.replace(value, b"\0left out")
         out.add(f"{path} schema".strip(), schema)

@@ -37,6 +37,7 @@ from envbuild.verification.content.telemetry import (
 )
 from envbuild.verification.content.tune import is_experiment, prepared
 from envbuild.verification.content.widgets import in_order
+from envbuild.verification.masking.masks import BY_CLOCK
 from envbuild.verification.masking.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -155,9 +156,13 @@ def _lines(out: Canonical, path: str, text: str) -> None:
 
     So what was written over counts if no time is in it, and blanks at the end of lines do.
     """
-    shown = _CURSOR.search(text) is not None
+    shown, by_clock = _CURSOR.search(text) is not None, 0
     for row in rows(text.encode(), out.masks):
-        where = _line(path, row.number)
+        where = _line(path, row.number - by_clock)
+        if BY_CLOCK in row.masked.kinds:  # as on a stream, it may be there or not
+            by_clock += 1
+            out.leave_out_line(below(path, BY_CLOCK, ", "), row.text)
+            continue
         out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)

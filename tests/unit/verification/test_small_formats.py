@@ -523,3 +523,16 @@ def test_times_in_the_second_table_of_ignite(changed: tuple[str, ...], same: boo
 def test_times_that_python_prints(one: str, other: str, same: bool) -> None:
     """``-X importtime`` and ``timeit`` have a form of their own; how many loops there are is chosen by the clock."""
     assert (_kept(one) == _kept(other)) is same
+
+
+def test_lines_of_the_hook_in_a_file() -> None:
+    """verify varies what the hook imports: its modules may be there or not, and no others."""
+    row = "import time:       637 |        733 |     {}\n"
+    plain, hooked, own = (
+        "".join(map(row.format, names)).encode()
+        for names in (("_io", "abc"), ("_io", "_envbuild.hook.vary", "abc"), ("_io", "envbuild.hook.vary", "abc"))
+    )
+    assert _why(plain, hooked) == ""
+    assert _why(plain, own) != ""
+    assert _why(hooked, own) != ""
+    assert _why(plain, hooked + b"loss 0.5\n") != ""
