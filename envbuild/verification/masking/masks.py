@@ -27,6 +27,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED
+from envbuild.verification.masking.days import noon_near
 from envbuild.verification.masking.rules import NUMBER, OF_DAY, SHAPE, TABLE, TIME_OF_DAY, ZEROS, Rule, epoch, may_match
 from envbuild.verification.masking.screen import BINARY, LONGEST_LINE
 
@@ -410,7 +411,9 @@ class Masks:
             return found[0]
         if rule.text == TIME_OF_DAY or rule.mark == "pid":
             kinds.add(_OF_RUN)
-        if self._strict and rule.text == TIME_OF_DAY and not self._may_be_of_day(found):
+        if rule.text == TIME_OF_DAY and (
+            (self._strict and not self._may_be_of_day(found)) or self._has_other_day(found)
+        ):
             return found[0]
         if rule.mark == "pid" and not self.may_be_process(_number(found[0][len(keep or "") :])):
             return found[0]
@@ -502,6 +505,13 @@ class Masks:
         hours, minutes, seconds = (float(part.replace(",", ".")) for part in _HMS.findall(found[0])[:3])
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
         return self.is_of_day(hours * 3600 + minutes * 60 + seconds) or _ESTIMATED.search(around) is not None
+
+    def _has_other_day(self, found: re.Match[str]) -> bool:
+        """Whether a time is that of another day: masked, it would be so in the runs alone that had this minute."""
+        noon = noon_near(found.string, *found.span())
+        if noon is None or self.is_moment(noon) or self._window[0] > self._window[1]:
+            return False
+        return _ESTIMATED.search(found.string, max(0, found.start() - _NAME), found.end() + _NAME) is None
 
 
 def _number(digits: str) -> int:

@@ -2,7 +2,8 @@
 
 Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable`` and rich
 (cells between bars), and those whose rules are dashes above each column, such as skorch's. Further, without rules,
-frames as pandas prints them: names and values end at the same places, behind an index that has no name.
+frames as pandas prints them: names and values end at the same places, behind an index that has no name. And fastai's,
+whose names and values begin at the same places: an epoch in front, and its minutes and seconds at the end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
 _INDEX = lazy(r"[A-Za-z_]\w*(?: +\.\.\.)?")
 """The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
+_EPOCHS = lazy(r"epoch {2,}(?:[\w.%-]+ {2,})*time *")
+_EPOCH = lazy(r"\d+ +(?:\S+ +)*(?:\d+:)?\d\d:\d\d *")
+_LENGTH = lazy(r"(?:\d+:)?[0-5]\d:[0-5]\d")
+"""Head and rows of fastai's table of epochs. Source: fastprogress/fastprogress.py, ``ConsoleMasterBar.write``."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
@@ -62,6 +67,7 @@ class _Columns(msgspec.Struct, frozen=True):
         spans: first and last place of each column in the rules; empty if bars are between cells.
         bars: how the bars of each row are: as ``_bars`` returns it for the head.
         ends: where each column ends, the index first, where neither bars nor rules do; else empty.
+        begins: where each column of a table of epochs begins; else empty.
         doubted: places of measured cells whose column has a name that data have as well.
     """
 
@@ -70,6 +76,7 @@ class _Columns(msgspec.Struct, frozen=True):
     spans: tuple[tuple[int, int], ...] = ()
     bars: tuple[object, ...] = ()
     ends: tuple[int, ...] = ()
+    begins: tuple[int, ...] = ()
     doubted: frozenset[int] = frozenset()
 
 
@@ -86,9 +93,11 @@ class Tables:
         if self._columns is not None:
             shown = _row(row, self._columns)
             if shown is not None:
+                yield from self.finish()
                 yield shown
                 return
-            self._columns = None
+            if not self._columns.begins:  # callbacks print between the rows of epochs
+                self._columns = None
         if self._held:
             held, named = self._held, self._named
             self._named = False
@@ -96,7 +105,7 @@ class Tables:
             if self._columns is not None:
                 self._held = []
                 yield from (Shown(each, _squeezed(each)) for each in held)
-                first = _row(row, self._columns) if self._columns.ends else None
+                first = _row(row, self._columns) if self._columns.ends or self._columns.begins else None
                 yield first or Shown(row, _squeezed(row))
                 return
             if len(held) == 1 and _is_rule(held[0]) and _is_head(row):
@@ -122,6 +131,8 @@ def _is_head(row: str) -> bool:
     """Whether a line may have the names of columns, one of them a measurement's."""
     if len(row) > _LONGEST:
         return False
+    if _EPOCHS.fullmatch(row) is not None:
+        return True
     names = _cells(row) or _GAP.split(row.strip())
     return len(names) > 1 and any(map(_kind, names))
 
@@ -146,7 +157,7 @@ def _columns(head: str, rule: str) -> _Columns | None:
         spans: tuple[tuple[int, int], ...] = ()
     else:
         if _DASHES.fullmatch(rule) is None:
-            return _frame(head, rule)
+            return _epochs(head, rule) or _frame(head, rule)
         spans = tuple(found.span() for found in _DASH.finditer(rule))
         names = [head[start:end] for start, end in spans]
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
@@ -168,6 +179,26 @@ def _kinds(names: Sequence[str]) -> dict[int, str]:
 
 def _is_doubted(name: str) -> bool:
     return name_leaves_doubt(name.strip().strip("*_`"))
+
+
+def _epochs(head: str, row: str) -> _Columns | None:
+    """Return how a table of epochs is cut, by its head and its first row; None if they are no such lines."""
+    if _EPOCHS.fullmatch(head) is None:
+        return None
+    begins = tuple(name.start() for name in re.finditer(r"\S+", head))
+    last = len(begins) - 1
+    if not _begun(row, begins):
+        return None
+    # A forecast may be of a time too, so that it is quoted unless an experiment shows what it is.
+    return _Columns(len(begins), {last: "time"}, bars=_bars(head), begins=begins, doubted=frozenset([last]))
+
+
+def _begun(row: str, begins: Sequence[int]) -> list[str]:
+    """Return what begins where the columns of a table of epochs do; empty if a row has something else."""
+    words = list(re.finditer(r"\S+", row))
+    if _EPOCH.fullmatch(row) is None or [word.start() for word in words] != [*begins]:
+        return []
+    return [word[0] for word in words]
 
 
 def _frame(head: str, row: str) -> _Columns | None:
@@ -218,10 +249,12 @@ def _row(row: str, columns: _Columns) -> Shown | None:
     """Return a row of a table with marks for its measurements; None if it is no row of it."""
     if len(row) > _LONGEST:
         return None
-    if not columns.ends and (_is_rule(row) or _DASHES.fullmatch(row)):
+    if not (columns.ends or columns.begins) and (_is_rule(row) or _DASHES.fullmatch(row)):
         return Shown(row, _squeezed(row))
     if columns.ends:
         cells = _cut(row, columns.ends)
+    elif columns.begins:
+        cells = _begun(row, columns.begins)
     elif columns.spans:
         cells = [row[start:end] for start, end in columns.spans]
     else:
@@ -230,7 +263,8 @@ def _row(row: str, columns: _Columns) -> Shown | None:
         return None
     if columns.spans and [cell.strip() for cell in cells] != row.split():
         return None  # a line of words: a row has one in each column, and nothing between them
-    measured = {at: kind for at, kind in columns.kinds.items() if _MEASURED.fullmatch(cells[at].strip())}
+    form = _LENGTH if columns.begins else _MEASURED
+    measured = {at: kind for at, kind in columns.kinds.items() if form.fullmatch(cells[at].strip())}
     parts = [f"⟨{measured[at]}⟩" if at in measured else cell.strip() for at, cell in enumerate(cells)]
     guessed = not columns.doubted.isdisjoint(measured)
     return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()), guessed)

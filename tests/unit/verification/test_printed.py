@@ -1245,3 +1245,39 @@ def test_the_first_line_with_another_name(after: bytes, line: int) -> None:
     before = b"epoch 1\nbest 7e9d2b5a-1c8f-4a3e-b6d4-2f0a9c7e1b83\n"
     found = other_names("stdout", before, after, (MASKS, MASKS))
     assert (found.line if found is not None else 0) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3.11.2 (main, Oct  7 2021, {}) [GCC 12.2.0]",
+        "2024-01-05 {}  0.5",
+        "1987-01-05T{}+00:00",
+        "Fri, 05 Jan 2024 {} +0000",
+        "built 05-Jan-2024 {} by gcc",
+        "Sat Oct  7 {} 2023",
+        "Sat Oct  7 {} UTC 2023",
+    ],
+)
+def test_a_time_of_another_day_is_masked_in_no_run(line: str) -> None:
+    """Data and the date of a build are the same text in all runs, also in one that was in this minute of an hour."""
+    start = 1_795_247_100.0 // 900 * 900
+    runs = [Masks(start + later).with_files((), dict, 5.0, strict=True) for later in (2, 400)]
+    found = [each.mask(line.format("08:15:04")) for each in runs]
+    assert found[0] == found[1]
+    assert not found[0].kinds
+    assert runs[0].mask(line.format("08:15:04")).text != runs[0].mask(line.format("08:15:05")).text
+    assert Masks(start).mask(line.format("08:15:04")) == found[0]  # what a run by itself records
+    assert "times" in Masks(start, moments=False).mask(line.format("08:15:04")).kinds  # days are then proven otherwise
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{0:%d %b %Y} {1}", "{0:%a %b %d} {1} {0:%Y}", "07/11/2024 {1}", "at {1}", "2024-13-05 {1}", "eta 2024-01-05 {1}"],
+)
+def test_a_time_that_may_be_of_the_runs_day_is_masked(line: str) -> None:
+    """With the run's own date, with one that may be read in two ways, without any, and where it is an estimate."""
+    start = 1_795_247_100.0
+    masks = Masks(start).with_files((), dict, 5.0, strict=True)
+    moment = datetime.fromtimestamp(start + 3, timezone.utc)
+    assert "times" in masks.mask(line.format(moment, f"{moment:%H:%M:%S}")).kinds

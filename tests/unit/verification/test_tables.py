@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from envbuild.verification.masking.masked_lines import Lines
 from envbuild.verification.masking.masks import Masks
 from envbuild.verification.masking.printed import PrintedDigest, first_difference
 
@@ -146,3 +147,50 @@ EVALUATED = (
 def test_how_long_sktime_took_to_predict(before: str, after: str, *, equal: bool) -> None:
     """``pred_time`` is a duration in the table that ``evaluate`` returns, and a result in all others."""
     assert (difference(before, after) is None) is equal
+
+
+EPOCHS = (
+    "epoch     train_loss  valid_loss  accuracy  time    \n"
+    "0         0.767945    0.690279    0.570000  {}     \nBetter model found at epoch 0 with valid_loss value: {}.\n"
+    "1         0.700001    0.650000    0.600000  {}     \n"
+)
+"""What fastai prints, with a callback's line between."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "equal"),
+    [
+        (("00:01", "0.69", "00:02"), ("00:02", "0.69", "1:00:02"), True),
+        (("00:01", "0.69", "00:02"), ("00:01", "0.70", "00:02"), False),
+        (("00:01", "0.69", "00:02"), ("00:01", "0.69", "00:92"), False),
+        (("00:01", "0.69", "12"), ("00:01", "0.69", "13"), False),
+    ],
+)
+def test_minutes_and_seconds_of_fastais_epochs_are_left_out(
+    before: tuple[str, ...], after: tuple[str, ...], *, equal: bool
+) -> None:
+    """The last column of a table of epochs has how long they took, as fastprogress writes it."""
+    assert (difference(EPOCHS.format(*before), EPOCHS.format(*after)) is None) is equal
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (EPOCHS.format("00:01", "0.69", "00:02"), ("0.600000", "0.600001")),
+        (EPOCHS.format("00:01", "0.69", "00:02"), ("\n1  ", "\n2  ")),
+        (EPOCHS.replace("epoch", "train").format("00:01", "0.69", "00:02"), ("00:02", "00:03")),
+        (EPOCHS.replace("time    ", "arrival ").format("00:01", "0.69", "00:02"), ("00:02", "00:03")),
+        (EPOCHS.format("00:01", "0.69", "00:02").replace("\n1   ", "\n1     "), ("00:02", "00:03")),
+        (EPOCHS.format("00:01", "0.69", "00:02") + "2         the train of 10:35\n", ("10:35", "10:36")),
+    ],
+)
+def test_nothing_else_of_a_table_of_epochs_is(text: str, other: tuple[str, str]) -> None:
+    """Other columns, tables with other names, and lines whose words are in other places are results."""
+    assert difference(text, text.replace(*other)) is not None
+
+
+def test_how_long_an_epoch_took_is_in_doubt() -> None:
+    """A forecast may be a time as well, so that a line with one is quoted unless experiments decide it."""
+    lines = Lines(MASKS)
+    rows = [row for line in EPOCHS.format("00:01", "0.69", "00:02").splitlines() for row in lines.take(line)]
+    assert [masked.guessed for _, masked in (*rows, *lines.finish())] == [False, True, False, True]

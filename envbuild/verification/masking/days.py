@@ -1,0 +1,45 @@
+"""The day that a text names next to a time of day: one of another day is no time of the run, whatever the hour."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from envbuild.core.patterns import lazy
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAME = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+_NEAR = 32
+"""Characters before and behind a time in which its day may be."""
+_BEFORE = (
+    lazy(r"(?<![\d.,/-])(?P<year>\d{4})(?P<sep>[-/])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]\s*\Z"),
+    lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?),? +(?P<year>\d{{4}}),? +\Z", re.IGNORECASE),
+    lazy(rf"(?<![\d.,])(?P<day>\d\d?)[ -]{_NAME}[ -](?P<year>\d{{4}}),? +\Z", re.IGNORECASE),
+)
+"""A date in front, as ISO 8601, C (``__DATE__``), and e-mails have it; ``07/11/2026`` may be of two days."""
+_OPEN = lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?) +\Z", re.IGNORECASE)
+_YEAR = lazy(r" +(?:[A-Z]{3,4} +)?(?P<year>\d{4})(?![\w.:-])")
+"""The same with the time before the year: ``Sat Oct  7 12:35:07 2026``."""
+
+
+def noon_near(text: str, start: int, end: int) -> float | None:
+    """Return the noon of the day that is named next to a time, in seconds since 1970, by UTC; None if there is none.
+
+    Args:
+        text: a line.
+        start, end: where the time is in it.
+    """
+    before = text[max(0, start - _NEAR) : start]
+    for pattern in _BEFORE:
+        if (found := pattern.search(before)) is not None:
+            return _noon(found["year"], found["month"], found["day"])
+    opened, year = _OPEN.search(before), _YEAR.match(text, end)
+    return _noon(year["year"], opened["month"], opened["day"]) if opened is not None and year is not None else None
+
+
+def _noon(year: str, month: str, day: str) -> float | None:
+    number = int(month) if month.isdigit() else _MONTHS.index(month.lower()) + 1
+    try:
+        return datetime(int(year), number, int(day), 12, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
