@@ -198,8 +198,8 @@ def _of_a_limit(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             area="results",
             weight=95,
-            what=f"one run was ended by its time limit of {limits[0]:.0f} s, before it was done: it was slower, or waited "
-            "for something",
+            what=f"one run was ended by its time limit of {limits[0]:.0f} s, before it was done: it was slower, or "
+            "waited for something",
             attempt=f"allow more time: --timeout {max(1, round(limits[0] / 6))}m; if it ends there too, the note has "
             "the line where it was",
         )

@@ -193,11 +193,14 @@ def read_xml(out: Canonical, path: str, text: str) -> bool:
 
 
 def read_fragment(out: Canonical, path: str, text: str) -> bool:
-    """Read a part of a page, as notebooks show tables: elements next to each other, with the blank that HTML names.
+    """Read a part of a page, as notebooks show tables: elements next to each other, and what of HTML pandas uses.
+
+    That is the blank that HTML names, and an attribute without a value.
 
     Returns:
         False, and nothing is counted, if it is no XML, or a whole page.
     """
     if _WHOLE.match(text) is not None:
         return False
-    return read_xml(out, path, f"<div>{text.replace('&nbsp;', '&#160;')}</div>")
+    text = text.replace("&nbsp;", "&#160;").replace("<style scoped>", '<style scoped="">')
+    return read_xml(out, path, f"<div>{text}</div>")

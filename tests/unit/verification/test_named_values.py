@@ -73,7 +73,8 @@ def test_an_entry_names_its_value(tag: str, name: str, equal: bool) -> None:
 
 
 _HTML = (
-    '<style type="text/css">\n</style>\n<table><thead><tr><th class="blank">&nbsp;</th><th>score</th>'
+    "<style scoped>\n.dataframe tbody tr th:only-of-type {{ vertical-align: middle; }}\n</style>\n"
+    '<table><thead><tr><th class="blank">&nbsp;</th><th>score</th>'
     "<th>fit_time</th></tr></thead>\n<tbody><tr><th>0</th><td>{score}</td><td>{took}</td></tr></tbody></table>\n"
 )
 _PLAIN = "      score  fit_time\n0  {score:>8}  {took:>8}\n1  0.955556  0.078588"
