@@ -208,7 +208,7 @@ def _rows(
                 out.leave_out(where, value, "names")
             elif (measured := of_runs.measurement(row, name)) and (found_number := _number(value)) is not None:
                 out.add(where, type(value).__name__)
-                values.number(out, below(where, measured, " "), measured, found_number, str(value))
+                values.number(out, f"{where}[{at}] {measured}", measured, found_number, str(value))
             elif isinstance(value, str) and _is_json(name, value):
                 out.add(where, "JSON")
                 nested(out, where, value.encode())
