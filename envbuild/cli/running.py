@@ -51,6 +51,10 @@ def run_program(
     console.note(summary(record))
     lacks = missing_module(record, Path()) or missing_file(record, options.command, Path())
     lacks = lacks or missing_command(record, options.command, Path())
+    if record.exit_code and not lacks:
+        from envbuild.cli.render.advice import after_failure
+
+        lacks = after_failure(record, Path())
     for sentence in (*record.outside_left_out, unread_processes(record), lacks):
         if sentence:
             console.note(sentence)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import resource
+import signal
 from collections.abc import Iterator
 
 from envbuild.core.patterns import lazy
+from envbuild.errors import BuildError
 
 _CLONE3 = 435
 """Number of the call on all machines."""
@@ -18,6 +20,10 @@ _THREAD = "can't start new thread"
 """What ``threading`` raises where the kernel starts none."""
 _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 """What the loader of glibc or musl answers where a module written in C finds no room."""
+_NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
+"""What programs in C and Rust write before they abort."""
+_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread")
+_NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
 """What a call answers that a filter of system calls forbids, as engines and sandboxes write filters."""
@@ -53,6 +59,48 @@ def explained(error: Exception) -> tuple[str, str] | None:
     if error.errno in FORBIDS and not name and is_filtered():
         return f"the system refuses a call that envbuild needs: {error.strerror}{_line(error)}", ALLOW
     return None
+
+
+def of_child(status: int, stderr: str) -> tuple[str, str] | None:
+    """Return which limit ended a program that envbuild has started, and what to do; None if none is known to have.
+
+    Args:
+        status: its exit code, negative for a signal.
+        stderr: what it wrote.
+    """
+    if status == -signal.SIGXFSZ:
+        most = _limit(resource.RLIMIT_FSIZE)
+        return f"a file became too large{_at_most(most, ' bytes')}", "raise the limit, then rerun: ulimit -f unlimited"
+    if _NO_FILE.search(stderr):
+        most = _limit(resource.RLIMIT_NOFILE)
+        return f"too many open files{_at_most(most)}", "raise the limit, then rerun: ulimit -n 1024"
+    if _NO_PROCESS.search(stderr):
+        return _memory() or _processes()
+    aborted = status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTRAP)
+    if _NO_MEMORY.search(stderr) or (aborted and _memory()):
+        return _memory() or ("the system has no memory left", "end other programs, then rerun")
+    if status == -signal.SIGKILL:
+        return "it was killed, as the system does that has no memory left", "end other programs, then rerun"
+    return None
+
+
+def require_memory(command: str, *, addresses: int, data: int) -> None:
+    """Refuse to begin what would not end in an error for want of memory, but hang: a library of it waits for itself.
+
+    Args:
+        command: what needs it.
+        addresses, data: bytes that ``ulimit -v`` and ``ulimit -d`` must allow.
+
+    Raises:
+        BuildError: a limit is lower.
+    """
+    for letter, which, least in (("v", resource.RLIMIT_AS, addresses), ("d", resource.RLIMIT_DATA, data)):
+        most = _limit(which)
+        if most is not None and most < least:
+            raise BuildError(
+                f"the limit of memory is {most} bytes, and {command} needs {least} at least",
+                f"raise it, then rerun: ulimit -{letter} unlimited",
+            )
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:

@@ -32,7 +32,7 @@ NOT_COMPARED = frozenset(
         *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
         *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in"),
         *("outside_left_out", "verdict_source", "processes_left_out"),
-        "image_index",
+        *("image_index", "supervisor"),
     ]
 )
 """Fields of a record that are neither a cause nor a result."""

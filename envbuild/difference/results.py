@@ -124,6 +124,7 @@ def _ended(record: Record) -> bool:
 def _why(record: Record) -> str:
     words = {
         "running": "it has not ended, or envbuild was killed",
+        "lost": "envbuild was killed, so that it has no result",
         "refused": "the guard refused it, nothing was run",
         "interrupted": "it was interrupted before the program started",
         "failed": f"the engine could not run it: {plain(record.problem)}",

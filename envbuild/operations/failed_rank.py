@@ -15,6 +15,8 @@ from envbuild.record.printed import KEPT_TEXT, Stream, kept
 LINES = 6
 """Lines that are shown."""
 _LONGEST = 300
+_KILLED = ("running", "lost")
+"""States in the record of a rank whose envbuild was killed, once the job has ended."""
 ENDED_BY_LAUNCHER = frozenset((137, 143))
 """SIGKILL and SIGTERM: with those ``srun --kill-on-bad-exit`` ends the ranks that were still running."""
 _STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
@@ -57,7 +59,7 @@ def failed_rank(project: Path, job: str) -> FailedRank | None:
 
 def _order(record: Record) -> int | None:
     """Return how surely this rank failed by itself, surest first; None if it did not fail."""
-    if record.state == "running":
+    if record.state in _KILLED:
         return 1
     if record.state != "finished" or not record.exit_code:
         return None
@@ -65,7 +67,7 @@ def _order(record: Record) -> int | None:
 
 
 def _how(record: Record) -> str:
-    return "was killed" if record.state == "running" else f"ended with exit {record.exit_code}"
+    return "was killed" if record.state in _KILLED else f"ended with exit {record.exit_code}"
 
 
 def _last_lines(project: Path, record: Record) -> Sequence[str]:

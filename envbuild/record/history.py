@@ -5,15 +5,20 @@ Names sort by time: see ``envbuild.core.identity``.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from envbuild.cluster.rank import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.core.identity import ALPHABET, LENGTH
+from envbuild.core.process_mark import lives
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.model import Record, RecordError, dumps, loads
 from envbuild.record.printed import STREAMS, printed_anything
@@ -79,8 +84,12 @@ def mark_failed(project: Path, identity: str) -> None:
 
 
 def list_runs(project: Path) -> tuple[Record, ...]:
-    """Return the readable records of a project, newest first."""
-    return tuple(_records(project))
+    """Return the readable records of a project, newest first.
+
+    Raises:
+        RecordError: the folder of the records is there and cannot be read.
+    """
+    return tuple(_records(project, _require_identities(project)))
 
 
 def unreadable_runs(project: Path, known: Sequence[Record]) -> tuple[str, ...]:
@@ -97,7 +106,7 @@ def find_run(project: Path, prefix: str) -> Record:
     Raises:
         RecordError: none or several begin so, or the record is damaged.
     """
-    found = [name for name in _identities(project) if name.startswith(prefix.upper())]
+    found = [name for name in _require_identities(project) if name.startswith(prefix.upper())]
     if len(found) != 1:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         listed = f": {', '.join(found[:_NAMED])}{more}" if found else f" in {project}"
@@ -217,7 +226,20 @@ def _records(project: Path, names: Sequence[str] | None = None) -> Iterator[Reco
 
 
 def _load(project: Path, identity: str) -> Record:
-    """Read one record; raises ``OSError``, and ``RecordError`` for one that is damaged or another run's."""
+    """Read one record; raises ``OSError``, and ``RecordError`` for one that is damaged or another run's.
+
+    The record of a run whose envbuild was killed has ``running`` for ever: such a run is ``lost``. What another
+    machine, or this one before it was restarted, has begun may still run.
+    """
+    record = _read(project, identity)
+    if record.state == "running" and lives(record.supervisor) is False:
+        record = _read(project, identity)  # it may have ended meanwhile, in the order of things
+        if record.state == "running":
+            record = msgspec.structs.replace(record, state="lost")
+    return record
+
+
+def _read(project: Path, identity: str) -> Record:
     with folder_below(project, STATE_FOLDER, "runs", identity) as folder:
         data = read_regular(folder / _NAME, LIMIT, follow=False)
     path = project / STATE_FOLDER / "runs" / identity / _NAME
@@ -229,11 +251,27 @@ def _load(project: Path, identity: str) -> Record:
     return record
 
 
-def _identities(project: Path) -> list[str]:
-    """List run identities, newest first."""
+def _require_identities(project: Path) -> list[str]:
+    """List run identities, newest first; raises ``RecordError`` if their folder is there and cannot be read."""
     try:
-        with folder_below(project, STATE_FOLDER, "runs") as folder:
-            names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
-    except OSError:
+        return _list_identities(project)
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        link = error.errno in (errno.ELOOP, errno.ENOTDIR)
+        found = "a file or a link" if link else (error.strerror or "an error")
+        hint = f"move it away: mv {quote(str(error.filename))} ELSEWHERE" if link else "check who may read it"
+        raise RecordError(f"{error.filename}: expected a folder with records of runs, found {found}", hint) from None
+
+
+def _identities(project: Path) -> list[str]:
+    """List run identities, newest first; none if their folder cannot be read."""
+    with suppress(OSError):
+        return _list_identities(project)
+    return []
+
+
+def _list_identities(project: Path) -> list[str]:
+    with folder_below(project, STATE_FOLDER, "runs") as folder:
+        names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
     return sorted((name for name in names if len(name) == LENGTH and set(name) <= set(ALPHABET)), reverse=True)

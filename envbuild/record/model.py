@@ -25,7 +25,7 @@ Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Blake3 = Sha256
 Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")]
-State = Literal["running", "finished", "refused", "interrupted", "failed"]
+State = Literal["running", "lost", "finished", "refused", "interrupted", "failed"]
 VerdictSource = Literal["", "pipe", "file"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard reports about a run: all as locked; differences that were allowed by name; refused; nothing, since it
@@ -238,7 +238,9 @@ class Record(_Value, frozen=True, kw_only=True):
 
     Attributes:
         state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
-            ``interrupted`` before the program started; ``failed`` if the engine could not run it.
+            ``interrupted`` before the program started; ``failed`` if the engine could not run it. ``lost`` is never
+            written: it is what ``running`` is read as once the envbuild that waited for the run is gone.
+        supervisor: the mark of that envbuild's process: boot, process namespace, number, start; empty after the end.
         image: config digest.
         standard_input: what the program had as such; None if it was not connected, as in runs of ``verify``.
         image_index: digest of the index of several platforms by which the image was named in its registry; empty: it
@@ -281,6 +283,7 @@ class Record(_Value, frozen=True, kw_only=True):
     format: int = FORMAT
     id: RunId
     state: State
+    supervisor: str = ""
     start: Time
     end: Time | None = None
     duration: float | None = None

@@ -20,6 +20,7 @@ import msgspec
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.identity import new_id
+from envbuild.core.process_mark import mark
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
 from envbuild.core.types import prepare_deferred
@@ -183,7 +184,7 @@ class _Run:
             listing.keep(request.project, self._record.id, {**self._before, **around})
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
             _keep_fingerprint(request, self._record.id, folder, self._owner)
-        changed |= {"end": _now(), "duration": round(time.monotonic() - self._started, 3)}
+        changed |= {"end": _now(), "duration": round(time.monotonic() - self._started, 3), "supervisor": ""}
         return self._keep_last(msgspec.structs.replace(self._record, **changed))
 
     def _observed(self, ended: dict[str, Any]) -> dict[str, Any]:
@@ -326,6 +327,7 @@ def _first_record(
     record = Record(
         id=request.identity,
         state="running",
+        supervisor=mark(),
         start=_now(),
         lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
         image=request.config,

@@ -20,7 +20,8 @@ from typing import Literal
 
 import msgspec
 
-from envbuild.core.fs import folder_below
+from envbuild.core.fs import folder_below, read_regular
+from envbuild.core.process_mark import lives, mark
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import state_path
 from envbuild.lockfile.layout import HOST_NAME, VARIED_HOST
@@ -54,6 +55,8 @@ _IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids")
 """What the hook varies (``ENVBUILD_VARY``)."""
 OUTPUTS, OUTSIDE = "outputs", "outside"
 """Folders of files that a run left in its project, and of copies of others."""
+_OWNER, _LONGEST_MARK = ".owner", 200
+"""File in a verification's folder with the mark of its process."""
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -422,6 +425,27 @@ def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -
 def scratch_folder(project: Path, identity: str) -> Path:
     """Name the folder for copies and logs of one verification; raises ``UsageError`` if a link is in its path."""
     return state_path(project, "verify", identity)
+
+
+def make_scratch_folder(folder: Path) -> None:
+    """Make the folder that ``scratch_folder`` has named, and remove those of verifications that were killed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder.mkdir(parents=True)
+    (folder / _OWNER).write_text(mark(), encoding="ascii")
+    with suppress(OSError):  # another user's, or being removed
+        for other in folder.parent.iterdir():
+            if other != folder and not other.is_symlink() and _was_killed(other):
+                remove_copy(other)
+
+
+def _was_killed(folder: Path) -> bool:
+    """Whether the process that has made a verification's folder is known to be gone; another machine's may go on."""
+    with suppress(OSError, UnicodeDecodeError):
+        return lives(read_regular(folder / _OWNER, _LONGEST_MARK, follow=False).decode("ascii")) is False
+    return False
 
 
 def forget_values(project: Path, records: Sequence[Record], limit: int) -> None:

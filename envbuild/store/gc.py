@@ -116,7 +116,7 @@ def forget_locks(roots: Collection[Root], oldest: float) -> list[Root]:
 
 
 def sweep(store: Store) -> int:
-    """Remove what killed commands left: half-made derived entries, temporary files; returns its bytes.
+    """Remove what killed commands left: leases, half-made derived entries, temporary files; returns its bytes.
 
     A half-made entry is claimed as its maker would, so that one at work is never disturbed; a temporary file is locked
     by the process that writes it.
@@ -124,6 +124,8 @@ def sweep(store: Store) -> int:
     freed = 0
     if not store.admit():
         return 0
+    with suppress(OSError), collecting(store.root):
+        pass  # which removes the leases
     for kind in _folders(store.root / "derived"):
         for half in sorted(kind.glob(".*.tmp")):
             key = half.name[1:-4]

@@ -509,6 +509,8 @@ def content() -> list[bytes]:
         b"\x04\x22\x4d\x18\x60\x70\x73\x0a\0\0\0\x50hello\x05\0\x10!\0\0\0\0",
         formats.PARQUET,
         formats.FEATHER,
+        formats.FEATHER_PACKED[0],
+        formats.ARROW_STREAM,
         formats.HASH_FILE,
         *formats.FRAMES.values(),
         formats.STORAGES,

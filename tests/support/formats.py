@@ -28,6 +28,39 @@ FEATHER = _unpacked(
     b"@UZee{G-mT@M42!Ytx=xzk8S_Z|~Qfc)qT@pY&!%W6K**CC@0MtTt3Zf8)cYb97ac&eADb;r&0Co1V)t!M^$De*hVZbes"
 )
 """The same as Feather."""
+FEATHER_PACKED = (
+    _unpacked(
+        b"c-rk&%}*0i5TCc*-7Z*Rp*2}zBc*yE8gSdlM>)7{;(-H3f*RmN3)F-JQK5<?9vV+Z4<vdKPBro1O*Apl#6%957%mdxfty@R3<pyZ4<;tyyxm#YeYW"
+        b"ri=xgWAn>W9i_h#PP+06_LTpCOO>|!${03CR%g%GHqfQBP%Oa>X*bHs42BCRlhB2qt66e){y5#aU)TB#634?4~`{+Pmb-AFMc8JwmdP3A`PlgKsva"
+        b"g9d$K3t0%a(sDbclZ4cm)TJR<tSk!ZV%3$aSL#Z>(K7IgAMUD4Z<=3cL8y_y#|wX4-SY=6!O>k_zUeLja}M<k9zRj=S@3?5K_>N!L=zkHUZJ*2-3B"
+        b"Q!pKa1?8emi3{2TL$<8s)mxvD{%@lIeh5R_k;GD;rgRK>@{LIFt^Et$h<O%?*<eQ&|dp0~9bT$Doejd+V#Br=@&q((DcuQx@TL>+j8xpd;fh5~LdS"
+        b"SnL&s4W<qR8bvn<3hFgw7K7^6$hKfa>ie@mAtZ9vu_>Ir}Bw@ry<_eILbQMX2P*p;)|q$D?<jld5?L$aYK*B=6e(xO>@t+**aW8xM#(L%dg*cjZ3f"
+        b"Pl+4Emx!l`mx+%NA7Xxgu6)(CXMTU51iULJ#Y76SNunv}UHL4@SwZj0t)96WA%Ady%ns2@hv?m=9->eC@6Tx*HsIndn^q9-Y*~Xiq;&{u8iaMEhz2"
+        b"EtY@+GvemZdYDjgsFu##0_t!7q(M0WcT_T`Nd_QmBl*y}G=u`kVk)u3q3{<N_m#83Ws_5RJ}Q~vol4xhNsQ%Z)iGK_<1q{m3Fk=Fh3uKVrz^(!k$G"
+        b"uhdeNVFvrSIq7n)9f)5XH+<0Ho<(dJ=tMmi-BUDYwwCdZF6S|l;*Bs2(@&#4?+DLsFBnh^m8+_T0YM6SIOc6gL3$tHL`sS|DUa24`1Sc!+KV?RjS+"
+        b"Cv_1~r!~Zv{4l*cPDlC<LSc?n1ZClmzGFxH2<2Z~nL^n$O90MB264b{)>le;n$R|(ZWh#$hEDd2rhN9}ZN2VWd{IyO!PI(rI`SA@vTBbmqhC}A5Q?"
+        b"OTeBX%|CZ{!eFnm&4#+;^i%#WqF{g13HgeJjb!73$Cb?}C5#yMWi_jQtJy2bhN|MF"
+    ),
+    _unpacked(
+        b"c-rk&K~ED=5T3W)whJy&Xk*sUNG&}O4Ru=t3YRU32S}<kXd*XSp(ZAPN~>~gJbBg&7n72B@Q5A=F(z^##&|Nug9#qEm|#pyjfpWa0cUn+VRvoe2k3"
+        b")&^XAPr^LA$5PIq*2a^h+VU=N2T0fc}?E2t0vKPb4uA!Lw|JwXid0Me!as3PT&qDTeYivZbcXcd4UdI;f;<xluYmqCgl$zTmX(p>RcX%4x9f22`Zp"
+        b"To1rknr{0y}g&aB#Sl;<tSq$vIpy#@e$xQ>CkS+!m4zp##rIOT|ivOJVQt!2M(CusFdbu{ehn&i&NHtk2>(=^OhNdiWD?sux%=qjn8Xy4C(rf%5=F"
+        b"jb8}&~3=1YsGILD%^5TO?<w|j}Qkn%Bta`k&u&rJ!)of<5R7C7_u>$axeN#Q`+E6yQHa>6s6weak2pceWB=df(bB$@JXkpzD)$|6EZ2B03gW;@c$h"
+        b"3(fm-lU^__-roOW4o96`v29j~?c|%uhOW!sE|+UiKZos1>sJQLHwEN^TsA)jM|`diy<Tng^e3##EJ@XS?Gb69;iC4dU)RB<@k>W1f9m&M{wRt}$O_"
+        b"KFqw%yu^G;xc%AkC6=EGx4#V!-j>rW|MKW<S-0!vDUdCnv(NYFZMoO6*W$?^93qP&^wJS}djyWqXWjSb3@$tH@YCBy5btbVfjDGC5LOfjhmax))HJ"
+        b"q<W}EvNz~!?yx$>*cLI9@DKTsgG)AbnVCEs(Lm9MXHUVguYbMFg0rMkZ2-yke_;%9%<y?>LOaPP-)`3SgAXJx4Ssj<_mQllaxZM);$cH7f+sjF!{J"
+        b"=m8@^`%o+^vsB^kLc-SDm|d<`q?%(rN>~RKiNMNgBD{TnTbJb_fP@U?hH=GaB{E)Es2y~g*+MRjq@?Yd0qKvB*q`&Kjn8d@!43|TASZm`(m7cd}92"
+        b"Y@u?kp=D%xD`(ar2KaHmOxYyvEE?mY1qB|w3pHBf<g7z3Fc~9Lvd8Br9ncHF*TSC|`Lp9*IKe`*Q{dG<|ZaEH#x$zyqTH%M|3ND4CKf!*#jhJ1Weu"
+        b"-7?FgbpQ?B7J4n{13<0B7G4j`wn-LEriRJ@D^-4-_!jqvp5cAH>)qK>"
+    ),
+)
+"""Texts, moments, durations, a table in a column and a dictionary as Feather in LZ4, with two runs' times."""
+ARROW_STREAM = _unpacked(
+    b"c-nnXF>b;@5FFcwLC6IXD59W9nFi@>A%tl7LWJlOi|_&Bf=BR-{3A`OR4G&P1WLNg+<IjWOJt<I@vg^n<8{utUjPGm^pPP&2R%L!kzo&ZJ)TBSAYm"
+    b"O?Gwna<L2<`>OmybaWxZGBzS_NUW@P?TYx`}jzi+$WmDIkJ74R*(n7Ky0H>Fo5DeIh3;&~i=A4#TEw5d#DIceiA<dNz!Jm?>0;)ukE&oj^@8S{<N9"
+    b"UOHxF|O$1J_aqmH-8LrdptGyYAlq8fk)EHfq(kwW_nuHd|u(S{``97hLl6yFu1R<#eACQ(<0y4#nRfP&6|CC{sY{AG6n"
+)
+"""{"x": [0.5, 1], "created_at": [2026-11-21 08:00, the same], "started": ["2026-11-21T08:00:01", None]} as a stream."""
 LZ4 = _unpacked(
     b"c-mu8@|DPN@L_;}Y&#(FfvH+4C%?E@$x6XcM?tA1GdGo+;RBDkrKypLxw)CKo+(hY94H$Nls3{)FxJsv;OAsu2mmr;YeB{U0O>Xmjs"
 )

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from envbuild.operations.lock import LockResult
 
 
+_ADDRESSES, _DATA = 1 << 30, 256 << 20
+"""Bytes that a lock must be allowed (``ulimit -v``, ``-d``): with 250 MB of addresses the OpenPGP library, which was
+out of memory, waited for itself for ever, deaf to signals; with 500 MB it aborted a lock of TensorFlow."""
+
+
 class Resolver(str, Enum):
     """What resolves the Python part."""
 
@@ -101,10 +106,12 @@ def lock(
     Writes pylock.<name>.toml and Dockerfile next to the spec, for a spec with variants or platforms those of each.
     Pins of an earlier lock stay unless the spec or --upgrade moves them."""
     from envbuild.cli.render import lock as render
+    from envbuild.core.limits import require_memory
     from envbuild.operations import lock as operation
     from envbuild.operations.lock_options import LockOptions
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json, stderr_only=summary is not None)
+    require_memory("envbuild lock", addresses=_ADDRESSES, data=_DATA)
     _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
     if update_inputs:
         updated = operation.update_inputs(spec, console, variant, platform)

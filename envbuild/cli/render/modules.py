@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+from envbuild.lockfile.layout import WORKSPACE
 
 _PROJECT = 1 << 20
 """Bytes of a ``pyproject.toml`` that is read for a hint."""
@@ -13,20 +15,28 @@ _DEEPEST, _MOST = 3, 2_000
 """Levels of folders, and folders in all, in which a module is looked for: it is a hint, and has to come at once."""
 
 
-def in_project(module: str, folder: str, script: str = "") -> str:
+def above(directory: str) -> str:
+    """Return the way to the project's folder from where a program was started: ``..`` from ``/workspace/src``."""
+    place = PurePosixPath(directory)
+    depth = len(place.relative_to(WORKSPACE).parts) if place.is_relative_to(WORKSPACE) else 0
+    return "/".join([".."] * depth) or "."
+
+
+def in_project(module: str, folder: str, script: str = "", above: str = ".") -> str:
     """Return where the project has a module, and how a program finds it.
 
     Args:
         module: the module or package.
         folder: where it is; ``.`` for the project's own folder.
         script: path of the script that did not find it, started in the project's folder; empty if there is none.
+        above: the way from where it was started to the project's folder.
     """
     where = "the project" if folder == "." else folder
     stem, dot, suffix = script.rpartition(".")
     parts = stem.split("/")
     if folder == "." and dot + suffix == ".py" and len(parts) > 1 and all(each.isidentifier() for each in parts):
         return f"{where} has {module}: start the script as a module, envbuild run -m {'.'.join(parts)}"
-    return f"{where} has {module}, give its folder: -e PYTHONPATH={shlex.quote(folder)}"
+    return f"{where} has {module}, give its folder: -e PYTHONPATH={shlex.quote(os.path.normpath(f'{above}/{folder}'))}"
 
 
 def started_there(command: Sequence[str]) -> str:

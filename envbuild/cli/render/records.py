@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from envbuild.cluster.rank import Rank
+from envbuild.core.process_mark import lives
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
 from envbuild.record.consistency import contradictions
@@ -131,7 +132,8 @@ def _verdict(record: Record, *, timed: bool) -> Iterator[tuple[str, ...]]:
     """Yield the guard's word, and each check that failed."""
     verdict = record.verdict
     if verdict is None:
-        yield "guard", "left no verdict", doubt(record)
+        known = record.state not in ("running", "lost")
+        yield "guard", "left no verdict" if known else "no verdict recorded", doubt(record)
         return
     host = doubt(record) or ("the host matches the lock" if verdict.ok else "refused")
     origin = ("as the program left it in a file",) if record.verdict_source == "file" else ()
@@ -181,6 +183,10 @@ def _host(host: HostFacts) -> Iterator[str]:
 
 def result(record: Record) -> str:
     """Describe how a run ended, and if the guard did not find all as locked."""
+    if record.state == "lost":
+        return "lost: envbuild was killed"
+    if record.state == "running" and record.supervisor and lives(record.supervisor) is None:
+        return "running elsewhere, or lost in a restart"
     if record.state != "finished":
         return record.state
     ended = "ok" if record.exit_code == 0 else f"exit {record.exit_code}"

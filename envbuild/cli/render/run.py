@@ -81,12 +81,13 @@ def missing_module(record: Record, project: Path) -> str:
     top = names[0].partition(".")[0]
     if any(file.path.split("/")[0] == top for file in record.modules):
         return ""
-    from envbuild.cli.render.modules import folder_of_module, in_project  # most runs lack nothing
+    from envbuild.cli.render.modules import above, folder_of_module, in_project  # most runs lack nothing
 
-    folder = folder_of_module(project, top)
+    up = above(record.directory)
+    folder = folder_of_module(project / up, top)
     if folder is not None:
         script = record.script.path if record.script and record.directory == WORKSPACE else ""
-        return f"no module named {names[0]} where Python looks: {in_project(top, folder, script)}"
+        return f"no module named {names[0]} where Python looks: {in_project(top, folder, script, up)}"
     package, known = requirement(top)
     condition = known or "if it is a package"
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from envbuild.cli.render.advice import advice, without_colours
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
-from envbuild.cli.render.modules import folder_of_module, in_project
-from envbuild.cli.render.run import lacking, missing_command, missing_file, requirement
+from envbuild.cli.render.run import missing_command, missing_file
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from envbuild.operations.verification.attestation import AttestationCheck, HostDifference
     from envbuild.operations.verification.cost import CostResult
     from envbuild.operations.verification.verify import Verification
-    from envbuild.record.model import Record
 
 _LIKELY = 40
 """Causes below this weight are possible, no more."""
@@ -36,24 +34,6 @@ _WIDTH = 19
 _SHORT = 10
 _LAST_LINES = 12
 """Lines of a failed program's standard error that are shown."""
-_PIP = re.compile(
-    r"\bpip3? install (?:-U |--upgrade )?['\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[=<>~]=[\w.]+)?)(?![\w+:/])"
-)
-"""What errors of libraries ask for, such as ``pip install "gymnasium[other]"``."""
-_NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
-_NO_PROGRAM = re.compile(
-    r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
-    r"|(Python\.h): No such file|\bcommand '(?:[\w.-]+-linux-gnu-)?(gcc|g\+\+|cc|clang)' failed: No such file"
-    r"|No such file or directory: '([\w+.-]+)'$|^(?:\S+: )*(?:\d+: )?([\w+.-]+): (?:command )?not found$",
-    re.MULTILINE,
-)
-"""How errors name a program that is not there, in the program's own words or those of a process that it started."""
-_NO_NAME = re.compile(
-    r"^ImportError: cannot import name '(\w+)' from '([\w.]+)' \(\S*/site-packages/\S+\)\s*\Z", re.MULTILINE
-)
-_NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
-"""What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
 _STACKS = 60
 """The same for one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
@@ -123,7 +103,7 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     if result.verdict.outcome == "refused":
         message = result.last_words.rstrip("\n")
         return f"the guard refused to start the program; nothing was compared\n{message}", ""
-    words = _COLOURS.sub("", result.last_words)
+    words = without_colours(result.last_words)
     ended = "ran out of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
     lines = _LAST_LINES
     if record.timed_out is not None:
@@ -131,58 +111,11 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in words.rstrip("\n").splitlines()[-lines:])
     lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments, Path())
+    again = f"fix it first: envbuild run {shlex.join(arguments)}"
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        lacks or f"{_advice(words, record, Path())}fix it first: envbuild run {shlex.join(arguments)}",
+        lacks or f"{do}; else {again}" if (do := advice(words, record, Path())) else again,
     )
-
-
-def _advice(tail: str, record: Record, project: Path) -> str:
-    """Return what to do about what a failed program lacked, by the last words of its standard error; mostly empty."""
-    if found := _missing_module(tail, project):
-        return found
-    error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
-    if (name := _NO_NAME.search(error)) is not None:
-        package = requirement(name[2].partition(".")[0])[0]
-        return (
-            f"the locked {package} has no {name[1]}: it is in one of its extras (requirements: [{package}[EXTRA]]) "
-            "or in another version; else "
-        )
-    if (kernel := _NO_KERNEL.search(error)) is not None:
-        return (
-            f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "
-            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else "
-        )
-    if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
-        return f"{sentence}; else "
-    lines = [line for line in error.splitlines() if "Warning" not in line]
-    if names := list(dict.fromkeys(name.rstrip(".-") for line in lines for name in _PIP.findall(line))):
-        return f"add what it asks for to requirements in the spec ({', '.join(names)}) and lock again; else "
-    if record.options.network in ("", "none") and _NO_NETWORK.search(error):
-        return "runs have no network: put what it downloads into the project, or allow it: --network host; else "
-    return ""
-
-
-def _programs(error: str) -> Iterator[str]:
-    """Yield names of programs, compilers and headers that the last lines of standard error say are not there."""
-    for found in _NO_PROGRAM.finditer(error):
-        yield next(filter(None, found.groups()))
-
-
-def _missing_module(tail: str, project: Path) -> str:
-    """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
-    found = re.search(r"^(?:ModuleNotFound|Import)Error: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
-    found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
-    if not found:
-        return ""
-    top = found[1].partition(".")[0]
-    folder = folder_of_module(project, top)
-    if folder is not None:
-        return f"{in_project(top, folder)}; else "
-    package, known = requirement(top)
-    name = package if package in found[1] else f"[{package}]"
-    condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"
-    return f"{condition}, add {'it' if name == package else name} to requirements in the spec and lock again; else "
 
 
 def _doubts(result: Verification) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 import docker
 import docker.errors
 
+from envbuild.core import process_mark
 from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.http import engine_refused
@@ -41,7 +42,7 @@ def export_image(client: docker.APIClient, reference: str, architecture: str) ->
             client.create_container,
             reference,
             command=[_NO_PROGRAM],
-            labels={STEP_LABEL: "export", owner.LABEL: owner.mark()},
+            labels={STEP_LABEL: "export", owner.LABEL: process_mark.mark()},
             host_config=client.create_host_config(network_mode="none"),
             platform=f"linux/{architecture}",
         )

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from envbuild.core import process_mark
 from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.attach import copy_output
@@ -186,7 +187,7 @@ def _create(client: EngineClient, request: ContainerRun, devices: Sequence[Mappi
     shm_size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     rootless = is_rootless(client.endpoint)
     config = container_config(request, init=init, rootless=rootless, shm_size=shm_size, devices=devices)
-    config["Labels"] |= {owner.LABEL: owner.mark()}
+    config["Labels"] |= {owner.LABEL: process_mark.mark()}
     try:
         return str(client.call("POST", "/containers/create", body=config)["Id"])
     except ApiError as error:

@@ -20,6 +20,7 @@ import docker
 import docker.errors
 import msgspec
 
+from envbuild.core import process_mark
 from envbuild.core.uninterrupted import uninterrupted
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.docker import owner
@@ -147,7 +148,7 @@ def _create_container(client: docker.APIClient, reference: str, step: Step, comm
         environment=dict(step.environment),
         hostname="envbuild",
         working_dir="/",
-        labels={STEP_LABEL: step.base_key, owner.LABEL: owner.mark()},
+        labels={STEP_LABEL: step.base_key, owner.LABEL: process_mark.mark()},
         host_config=host,
     )
     return str(created["Id"])
@@ -196,7 +197,7 @@ def _remove_abandoned(client: docker.APIClient) -> None:
         containers = client.containers(all=True, filters={"label": STEP_LABEL})
     latest = _engine_time(client) - _ABANDONED if containers else 0
     for container in containers:
-        lives = owner.lives(str((container.get("Labels") or {}).get(owner.LABEL, "")))
+        lives = process_mark.lives(str((container.get("Labels") or {}).get(owner.LABEL, "")))
         if lives is False or (lives is None and int(container["Created"]) < latest):
             with suppress(docker.errors.APIError):
                 client.remove_container(container["Id"], force=True, v=True)

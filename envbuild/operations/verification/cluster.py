@@ -33,7 +33,7 @@ from envbuild.operations.verification.verify import Verification, VerifyOptions,
 from envbuild.record import history
 from envbuild.record.model import RecordError
 from envbuild.record.printed import Printed
-from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, variations
+from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, make_scratch_folder, variations
 from envbuild.runs.request import RunRequest
 from envbuild.verification.judge import judge
 from envbuild.verification.nodes import NodeTable, node_table
@@ -212,7 +212,7 @@ def verify_on_slurm(
     asked = replace(job, array=f"0-{options.count - 1}", exclusive=True)
     text = _script(asked, loaded, plan, words)
     leftovers.note(plan.folder)
-    plan.folder.mkdir(parents=True)
+    make_scratch_folder(plan.folder)
     try:
         if plan.copy is not None:
             from envbuild.runs.project_copy import check_size

@@ -230,7 +230,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
     Folders mounted to be written are there only once, so that runs that share one go in turn.
     """
     from envbuild.runs.project_copy import check_size, plan_copy
-    from envbuild.runs.repeat import scratch_folder, slots_for, visible_cpus
+    from envbuild.runs.repeat import make_scratch_folder, scratch_folder, slots_for, visible_cpus
 
     identity = new_id()
     shared = any(not mount.read_only for mount in request.mounts)
@@ -243,7 +243,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
         copy = plan_copy(request.project, inputs)
         leftovers.note(folder)
-        folder.mkdir(parents=True)
+        make_scratch_folder(folder)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
     request = msgspec.structs.replace(request, verification=identity)
     return Repeat(

@@ -20,9 +20,9 @@ from envbuild.core.text import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
-from envbuild.resolve.python import cutoff, indexes, local, newest, pip_tools, sizes, uv
+from envbuild.resolve.python import cutoff, indexes, local, newest, old_pins, pip_tools, sizes, uv
 from envbuild.resolve.python.sources import Build, Shelf, locate
-from envbuild.resolve.python.wheels import Candidate, NoWheelError, Target, best, choose
+from envbuild.resolve.python.wheels import Candidate, NoWheelError, Target, best, choose, project_of
 
 RESOLVERS = ("uv", "pip-tools")
 _ANY = "pip"
@@ -134,7 +134,7 @@ def resolve_python(
         comparison = _Comparison(request, own, places, environ, asked)
         pages = pool.submit(comparison.pages)
         if resolver == "uv":
-            answer = _ask_uv(request, question, own, places, environ, shelf, comparison, pages.result)
+            answer = _ask_uv(request, question, own, places, environ, shelf, comparison, asked, pages.result)
         elif resolver == "pip-tools":
             answer, decided = _ask_pip_tools(request, _with_constraints(question, own), places, cache_dir, environ)
         else:
@@ -170,6 +170,7 @@ def _ask_uv(
     environ: Mapping[str, str],
     shelf: Shelf,
     comparison: _Comparison,
+    asked: _Pages,
     pages: Callable[[], Pages],
 ) -> uv.Answer:
     """Ask until all that is chosen can be installed: what has no wheel is built, where the spec allows it."""
@@ -180,7 +181,8 @@ def _ask_uv(
         except NoWheelError as error:
             if shelf.admit(error.lacking):
                 continue
-            raise
+            lines = old_pins.of_projects((*error.lacking, *request.requirements))
+            raise old_pins.explained(error, lines, asked.of(map(project_of, lines)), request.target) from None
         answer = replace(answer, offered=shelf.completed(answer.offered))
         if not shelf.used:
             return answer

@@ -77,7 +77,7 @@ def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[s
             arguments += ["--constraints", str(constraints)]
         done = _compile(question, arguments, indexes, environ)
         if done.returncode:
-            raise _failure(done.stderr, question, target, indexes, environ)
+            raise _failure(done, question, target, indexes, environ)
         warnings = tuple(line.removeprefix("warning: ") for line in done.stderr.splitlines() if _warns(line))
         return Answer(offered=read_pylock(output.read_bytes(), output.parent), warnings=warnings)
 
@@ -91,7 +91,7 @@ def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[st
     question = Question(lines=(project,), dependencies=False, upgrade=None)
     done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
     if done.returncode:
-        raise _failure(done.stderr, question, target, indexes, environ)
+        raise _failure(done, question, target, indexes, environ)
     found = _FROM.search(done.stdout)
     if not found:
         raise ResolveError(f"{project} comes from no package index here")
@@ -220,9 +220,22 @@ def _warns(line: str) -> bool:
 
 
 def _failure(
-    stderr: str, question: Question, target: Target, indexes: Indexes, environ: Mapping[str, str]
+    done: subprocess.CompletedProcess[str],
+    question: Question,
+    target: Target,
+    indexes: Indexes,
+    environ: Mapping[str, str],
 ) -> EnvbuildError:
-    """Return the error for uv's failure."""
+    """Return the error for uv's failure; one that a limit of this process has ended says nothing about packages."""
+    from envbuild.core import limits
+
+    stderr = done.stderr
+    if limit := limits.of_child(done.returncode, stderr):
+        return ResolveError(f"uv was ended before it had resolved the Python requirements: {limit[0]}", limit[1])
+    if done.returncode < 0:
+        return ResolveError(
+            f"uv was ended by signal {-done.returncode} before it had resolved the Python requirements", "lock again"
+        )
     if "unexpected argument" in stderr or "invalid value" in stderr:
         return ResolveError(
             f"this uv does not take the arguments it was given: {' '.join(stderr.split())}",

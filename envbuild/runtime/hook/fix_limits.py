@@ -106,7 +106,7 @@ class Limits:
 
         Args:
             original: waits.
-            at: which of its arguments is the limit, beside the object.
+            at: which of its arguments is the limit; the object itself is not counted.
             in_vain: whether what it returned shows that; with ``whose``, it is given the object too.
             errors: what shows it otherwise.
             whose: as above.

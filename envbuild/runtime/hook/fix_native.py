@@ -1,12 +1,13 @@
 """The time and the system's entropy as C and C++ ask the C library for them, in an experiment (fix.py).
 
 The first bytes of ``clock_gettime``, ``gettimeofday``, ``time``, ``timespec_get``, ``getrandom``, ``getentropy``, the
-``arc4random`` family and of C++'s ``std::random_device`` are replaced by a jump into Python, which returns what
-``fix_clock`` and ``fix_entropy`` return, and notes the line of the program that runs. So packages in C and C++,
-SQLite's ``'now'`` and ``ctypes`` are reached. The interpreter and the C library themselves keep what is real, as they
-wait by it; extension modules of the standard library and packages that wait by the date keep the real time. Of clocks,
-only the date is replaced, but for a call through ``ctypes``. Not reached are programs that ask the kernel themselves,
-``/dev/urandom`` opened by C (``torch.seed()``), and the CPU's own numbers (``rdrand``). x86-64 alone.
+``arc4random`` family, of C++'s ``std::random_device`` and of ``syscall`` are replaced by a jump into Python, which
+returns what ``fix_clock`` and ``fix_entropy`` return, and notes the line of the program that runs. So packages in C,
+C++ and Rust, SQLite's ``'now'``, DuckDB and ``ctypes`` are reached. Of ``syscall``, getrandom(2) alone is replaced. The
+interpreter and the C library themselves keep what is real, as they wait by it; extension modules of the standard
+library and packages that wait by the date keep the real time. Of clocks, only the date is replaced, but for a call
+through ``ctypes``. Not reached are programs that ask the kernel without the C library, ``/dev/urandom`` opened by C
+(``torch.seed()``), and the CPU's own numbers (``rdrand``). x86-64 alone.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ _PAGE = 4096
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _SIZE = 12
 """Bytes of a jump to any address: mov rax, address; jmp rax."""
+_SYSCALL = bytes.fromhex("4889f8 4889f7 4889d6 4889ca")
+"""How ``syscall`` begins (glibc, sysdeps/unix/sysv/linux/x86_64/syscall.S): mov rax, rdi; mov rdi, rsi; and so on."""
+_LANDING = bytes.fromhex("f30f1efa")
+"""endbr64, before that where the C library was built with control-flow protection."""
 _kept: list[Any] = []
 
 
@@ -60,6 +65,7 @@ class Native:
     def install(self) -> None:
         """Put the jumps there; they are taken away when the interpreter ends. A function that is not there is left."""
         import atexit
+        import contextlib
 
         if os.uname().machine != "x86_64":
             return
@@ -87,6 +93,9 @@ class Native:
                 self._replace(name, function, number, own)
             except (AttributeError, OSError):  # it is not there, or the kernel lets nobody write into code
                 continue
+        if self.entropy is not None:
+            with contextlib.suppress(AttributeError, OSError):
+                self._replace_syscall(own)
 
     def restore(self) -> None:
         """Put back what was there."""
@@ -113,6 +122,25 @@ class Native:
         before = ctypes.string_at(original, _SIZE)
         self._write(original, _jump(stub))
         self._before.append((original, before))
+
+    def _replace_syscall(self, own: list[tuple[int, int]]) -> None:
+        """Have ``syscall`` call ours for getrandom(2); callers within ``own`` and all other calls go on as they are.
+
+        Nothing is done where its code is not the one that is known.
+        """
+        ctypes = self.ctypes
+        original = ctypes.cast(self.libc.syscall, ctypes.c_void_p).value or 0
+        if ctypes.string_at(original, len(_LANDING)) == _LANDING:
+            original += len(_LANDING)
+        if ctypes.string_at(original, _SIZE) != _SYSCALL:
+            return
+        kind = ctypes.CFUNCTYPE(ctypes.c_long, *(ctypes.c_ulong,) * 4)
+        ours = kind(self._asked)
+        target = ctypes.cast(ours, ctypes.c_void_p).value or 0
+        stub = self._memory(_syscall_stub(target, original + _SIZE, own))
+        _kept.append(ours)
+        self._write(original, _jump(stub))
+        self._before.append((original, _SYSCALL))
 
     def _memory(self, code: bytes) -> int:
         """Return the address of code that may run; it is there for good, as threads may be in it at the end."""
@@ -190,6 +218,10 @@ class Native:
         self.ctypes.memmove(address, self._bytes(size, "getrandom of the C library"), size)
         return size
 
+    def _asked(self, address: int, size: int, _: int, caller: int) -> int:
+        self.ctypes.memmove(address, self._bytes(size, "getrandom by syscall()"), size)
+        return size
+
     def _some(self, address: int, size: int, _: int, caller: int) -> int:
         self.ctypes.memmove(address, self._bytes(size, "getentropy of the C library"), size)
         return 0
@@ -228,6 +260,27 @@ def _stub(target: int, number: int, own: list[tuple[int, int]]) -> bytes:
         # mov r11, low; cmp rcx, r11; jb next; mov r11, high; cmp rcx, r11; jae next
         code += b"\x49\xbb" + low.to_bytes(8, "little") + b"\x4c\x39\xd9\x72" + bytes((len(below),)) + below
     return code + _jump(target)
+
+
+def _syscall_stub(target: int, rest: int, own: list[tuple[int, int]]) -> bytes:
+    """Return code that calls a function for getrandom(2), and goes on in ``syscall`` otherwise.
+
+    Args:
+        target: the function; gets where the bytes go to, how many, something, and who called.
+        rest: the address behind the beginning of ``syscall`` that was replaced.
+        own: ranges of addresses of callers that ask the kernel.
+    """
+    go_on = _SYSCALL + b"\x49\xbb" + rest.to_bytes(8, "little") + b"\x41\xff\xe3"  # mov r11, rest; jmp r11
+    code = b"\x48\x81\xff" + _RANDOM.to_bytes(4, "little") + b"\x74" + bytes((len(go_on),))  # cmp rdi, number; je
+    back = len(code)
+    code += go_on + b"\x4c\x8b\x14\x24"  # mov r10, [rsp]
+    for low, high in own:
+        # mov r11, low; cmp r10, r11; jb next; mov r11, high; cmp r10, r11; jae next; jmp go_on
+        code += b"\x49\xbb" + low.to_bytes(8, "little") + b"\x4d\x39\xda\x72\x14"
+        code += b"\x49\xbb" + high.to_bytes(8, "little") + b"\x4d\x39\xda\x73\x05"
+        code += b"\xe9" + (back - len(code) - 5).to_bytes(4, "little", signed=True)
+    # mov rdi, rsi; mov rsi, rdx; mov rcx, r10
+    return code + b"\x48\x89\xf7\x48\x89\xd6\x4c\x89\xd1" + _jump(target)
 
 
 def _mapped() -> list[tuple[int, int, str]]:

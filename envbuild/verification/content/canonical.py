@@ -349,6 +349,10 @@ class Canonical:
         elif kind == "memory" and memory_may_be_simulated(name.rpartition(".")[2]):
             self._used.add(name)
 
+    def leave_out_line(self, name: str, value: str) -> None:
+        """Note a line that may be there or not, all of which have one name: not even how many there are counts."""
+        self._note_value(name, value.encode("utf-8", "surrogatepass"))
+
     def _note_value(self, place: str, data: bytes) -> None:
         known = self._left_out.get(place, "")
         self._left_out[place] = hashlib.sha256(known.encode() + data).hexdigest()[:32]

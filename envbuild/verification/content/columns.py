@@ -1,33 +1,36 @@
-"""Parquet and Arrow's files (Feather): columns count by their stored bytes, columns of measurements do not.
+"""Parquet: columns count by their stored bytes, columns of measurements do not. Arrow's have the same rules.
 
 Numbers are not unpacked: two runs of a program write equal columns in equal bytes. What a column of measurements holds
 is known by its name and by its smallest and largest value, which Parquet keeps. Texts are, if they are dates by the
 name of their column. Offsets and sizes in the file follow
 from the columns and do not count.
 
-Sources: parquet.thrift of apache/parquet-format; Thrift's compact protocol; Schema.fbs, Message.fbs of apache/arrow.
+Sources: parquet.thrift of apache/parquet-format; Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError, below
+from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_text
 from envbuild.verification.content.parquet_pages import Column, texts_of
 from envbuild.verification.content.thrift import Thrift
 from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
-PARQUET, ARROW = b"PAR1", b"ARROW1"
+PARQUET = b"PAR1"
 _PAIRS = 1000
+_SEARCHED = 1 << 30
+"""Bytes of copies of a schema that are looked through for notes, as often as there are notes."""
 _COPY, _PARTS_OF_COPY = 1 << 16, 200
 """Bytes and parts of the largest copy of what the footer has about a column: there may be thousands of columns."""
 _SCHEMA = "ARROW:schema"
@@ -39,6 +42,13 @@ _TIMESTAMP = 8
 """Field of a logical type that says that a number is a time; the unit's field is 1 to 3."""
 _BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
 """Names that a column of data may have too."""
+_MEASURED = ("time", "rate", "memory")
+_NEAR = 1.1
+"""How many times the smallest of numbers of one scale that are about when the run was the largest may be."""
+_BETWEEN = 4096.5
+"""What may be between two numbers that are not whole by their type."""
+_FAR = 1000
+"""Moments of a column that are noted each by itself."""
 
 
 def read_parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
@@ -60,7 +70,7 @@ def _parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         raise UnreadableError("a column whose name is no text")
     schema = {each[4].decode(): each for each in footer[2] if 1 in each and names[each[4]] == 1}
     out.add(f"{path} schema".strip(), repr([footer[1], footer[2], footer[3], footer.get(6), footer.get(7)]))
-    _pairs(out, path, [(pair[1], pair.get(2, b"")) for pair in footer.get(5, [])], nested)
+    note_pairs(out, path, [(pair[1], pair.get(2, b"")) for pair in footer.get(5, [])], nested)
     known = [(0, 4), (end, len(data))]
     left = end
     for number, group in enumerate(footer[4]):
@@ -88,10 +98,9 @@ def _column(
         raise UnreadableError("a column beyond the end")
     where = below(path, name)
     out.add(where, repr([facts[1], facts[2], facts[4], facts[5], facts.get(8)]))
-    kind = _measured(out, name.rpartition(".")[2], facts, schema)
-    if kind:
-        out.leave_out(where, data[start:end], kind, packed=True, moment=kind_of(name) is None)
-    elif not _are_times(out, where, data[start:end], facts, schema):
+    if not _are_measured(out, where, data[start:end], facts, schema) and not _are_times(
+        out, where, data[start:end], facts, schema
+    ):
         out.add(where, data[start:end])
     places = [(start, _end_of_copy(data[end : min(end + _COPY, footer)], end, facts))]
     for table, at, size in ((chunk, 4, 5), (chunk, 6, 7), (facts, 14, 15)):
@@ -100,22 +109,84 @@ def _column(
     return places
 
 
-def _measured(out: Canonical, name: str, facts: dict[int, Any], schema: dict[str, dict[int, Any]]) -> str:
-    """Return the kind of measurement that a column is of; empty for results, and where its values are not known."""
+def _are_measured(
+    out: Canonical, where: str, data: bytes, facts: dict[int, Any], schema: dict[str, dict[int, Any]]
+) -> bool:
+    """Leave out a column of measurements; False, and nothing is, for results, and where its values are not known."""
+    name = facts[3][-1].decode()
     code, found = _NUMBERS.get(facts[1]), facts.get(12, {})
-    if code is None or found.get(3) != 0 or len(facts[3]) != 1 or name not in schema or names_result(name):
-        return ""
+    if code is None or found.get(3) != 0 or len(facts[3]) != 1 or name not in schema:
+        return False
     ends = [struct.unpack(code, found[key])[0] for key in (6, 5) if len(found.get(key, b"")) == struct.calcsize(code)]
-    if len(ends) != 2 or not all(each >= 0 for each in ends):
-        return ""
     logical = schema[name].get(10, {})
-    if _TIMESTAMP in logical or (not logical and schema[name].get(6) is None):
-        if values.names_moment(name) and all(out.is_moment(moment_of(each)) for each in ends):
-            return "time"
-        kind = kind_of(name) if not logical and name.lower() not in _BARE else None
-        measured = kind in ("time", "rate", "memory") and all(may_be_memory(name, each) for each in ends)
-        return kind if measured and kind is not None else ""
-    return ""
+    if len(ends) != 2 or not (_TIMESTAMP in logical or (not logical and schema[name].get(6) is None)):
+        return False
+    return leave_out_numbers(out, where, Numbers(name, data, ends[0], ends[1], dated=bool(logical)))
+
+
+class Numbers(NamedTuple):
+    """A column of numbers that may be measurements.
+
+    Attributes:
+        name: of the column.
+        data: its values as they are noted if they are left out.
+        least, most: smallest and largest value.
+        dated: it is one of moments by its type; ``spans``: of durations.
+        unit: how many of them are a second since 1970; 0 if that follows from their size.
+        every: all values, if they are known.
+    """
+
+    name: str
+    data: bytes
+    least: float
+    most: float
+    dated: bool = False
+    spans: bool = False
+    unit: int = 0
+    every: Sequence[float] = ()
+
+
+def may_be_measured(name: str) -> bool:
+    """Whether a column may be one of measurements by its name."""
+    return not names_result(name) and (values.names_moment(name) or kind_of(name) in _MEASURED)
+
+
+def leave_out_numbers(out: Canonical, where: str, column: Numbers) -> bool:
+    """Leave out a column of measurements by its name and values; False, and nothing is, for results."""
+    name, ends = column.name, (column.least, column.most)
+    if names_result(name) or not all(each >= 0 for each in ends):
+        return False
+    kind = kind_of(name)
+    moments = [_seconds(each, column.unit) for each in ends]
+    # Numbers between two of the same scale are of it too.
+    near = column.unit or column.most <= column.least * _NEAR
+    if not column.spans and near and values.names_moment(name) and all(map(out.is_moment, moments)):
+        _note_far(out, where, column, moments)
+        during = all(map(out.is_during, moments))
+        out.leave_out(where, column.data, "time", packed=True, moment=kind is None, during=during)
+        return True
+    if column.dated or name.lower() in _BARE or kind not in (("time",) if column.spans else _MEASURED):
+        return False
+    known = column.every or (*ends, *([_BETWEEN] if isinstance(column.least, float) else []))
+    if kind == "memory" and not all(may_be_memory(name, each) for each in known):
+        return False
+    out.leave_out(where, column.data, str(kind), packed=True)
+    return True
+
+
+def _seconds(number: float, unit: int) -> float:
+    return number / unit if unit else moment_of(number)
+
+
+def _note_far(out: Canonical, where: str, column: Numbers, ends: Sequence[float]) -> None:
+    """Note moments that are none of the run: each one if they are few, else all of them by their digest."""
+    if not any(map(out.masks.is_strange, ends)):
+        return
+    moments = [_seconds(each, column.unit) for each in column.every[: _FAR + 1]]
+    for moment in moments if 0 < len(moments) <= _FAR else ends:
+        out.note_moment(where, moment_text(moment), moment)
+    if not 0 < len(moments) <= _FAR:
+        out.note_strange(where, f"moments of digest {hashlib.sha256(column.data).hexdigest()[:16]}")
 
 
 def _end_of_copy(behind: bytes, end: int, facts: dict[int, Any]) -> int:
@@ -173,7 +244,7 @@ def _rest(out: Canonical, path: str, data: bytes, known: list[tuple[int, int]]) 
         at = max(at, end)
 
 
-def _pairs(
+def note_pairs(
     out: Canonical, path: str, pairs: Iterable[tuple[bytes, bytes]], nested: Nested, copies: Iterable[bytes] = ()
 ) -> None:
     """Count what a writer noted of a table, and copies of it but for what was left out.
@@ -202,6 +273,8 @@ def _pairs(
         if len(value) > 3 and trial.result().left_out:
             left_out.append(value)
     for schema in schemas:
+        if len(schema) * len(left_out) > _SEARCHED:
+            raise UnreadableError("too many notes in a schema that is too large")
         for value in sorted(left_out, key=len, reverse=True):
             schema = schema.replace(value, b"\0left out")
         out.add(f"{path} schema".strip(), schema)
@@ -217,55 +290,3 @@ def _note(out: Canonical, path: str, key: str, value: bytes, nested: Nested) -> 
         nested(out, path, value)
     else:
         values.string(out, path, key, text)
-
-
-def read_arrow(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
-    """Read a file of Arrow's; raises ``UnreadableError`` if it is damaged."""
-    try:
-        size = struct.unpack_from("<I", data, len(data) - 10)[0]
-        mark, length = struct.unpack_from("<II", data, 8)
-        footer = len(data) - 10 - size
-        if data[-6:] != ARROW or mark != 0xFFFFFFFF or 16 + length > footer:
-            raise UnreadableError("a file of Arrow's that ends too early")
-        message = data[16 : 16 + length]
-        pairs = _custom(message)
-    except (struct.error, IndexError) as error:
-        raise UnreadableError(f"a damaged file of Arrow's: {error}") from None
-    try:
-        _pairs(out, path, pairs, nested, (message, data[footer:-10]))
-    except UnicodeDecodeError:
-        raise UnreadableError("a damaged file of Arrow's: a name that is no text") from None
-    out.add(path, data[:16])
-    out.add(path, data[16 + length : footer])
-    out.add(path, data[-10:])
-
-
-def _custom(message: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the keys and values that a schema's message holds."""
-    schema = _offset(message, struct.unpack_from("<I", message)[0], 2)
-    vector = _offset(message, schema, 2) if schema else 0
-    count = struct.unpack_from("<I", message, vector)[0] if vector else 0
-    if count > _PAIRS:
-        raise UnreadableError(f"more than {_PAIRS} notes")
-    found = []
-    for number in range(count):
-        at = vector + 4 + 4 * number
-        pair = at + struct.unpack_from("<I", message, at)[0]
-        found.append((_text(message, _offset(message, pair, 0)), _text(message, _offset(message, pair, 1))))
-    return found
-
-
-def _offset(message: bytes, table: int, field: int) -> int:
-    """Return where a field of a table of FlatBuffers leads to; 0 if the table lacks it."""
-    slots = table - struct.unpack_from("<i", message, table)[0]
-    if not 0 <= slots < len(message) or 4 + 2 * field >= struct.unpack_from("<H", message, slots)[0]:
-        return 0
-    place = struct.unpack_from("<H", message, slots + 4 + 2 * field)[0]
-    return table + place + struct.unpack_from("<I", message, table + place)[0] if place else 0
-
-
-def _text(message: bytes, at: int) -> bytes:
-    size = struct.unpack_from("<I", message, at)[0] if at else 0
-    if at + 4 + size > len(message):
-        raise UnreadableError("a text beyond the end")
-    return message[at + 4 : at + 4 + size] if at else b""

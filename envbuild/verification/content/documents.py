@@ -18,7 +18,13 @@ from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
-from envbuild.verification.content.profiles import is_profile_of_samples, without_data, without_samples
+from envbuild.verification.content.profiles import (
+    is_profile_of_query,
+    is_profile_of_samples,
+    without_data,
+    without_query_times,
+    without_samples,
+)
 from envbuild.verification.content.snakemake import BENCHMARK, UNKNOWN, is_benchmark, is_hash_of_job
 from envbuild.verification.content.telemetry import (
     OF_TRACE,
@@ -31,6 +37,7 @@ from envbuild.verification.content.telemetry import (
 )
 from envbuild.verification.content.tune import is_experiment, prepared
 from envbuild.verification.content.widgets import in_order
+from envbuild.verification.masking.masks import BY_CLOCK
 from envbuild.verification.masking.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -149,9 +156,13 @@ def _lines(out: Canonical, path: str, text: str) -> None:
 
     So what was written over counts if no time is in it, and blanks at the end of lines do.
     """
-    shown = _CURSOR.search(text) is not None
+    shown, by_clock = _CURSOR.search(text) is not None, 0
     for row in rows(text.encode(), out.masks):
-        where = _line(path, row.number)
+        where = _line(path, row.number - by_clock)
+        if BY_CLOCK in row.masked.kinds:  # as on a stream, it may be there or not
+            by_clock += 1
+            out.leave_out_line(below(path, BY_CLOCK, ", "), row.text)
+            continue
         out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)
@@ -205,6 +216,8 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         out.leave_out(below(path, "_fingerprint"), table.pop("_fingerprint"), "identity")
     if is_profile_of_samples(table):
         table = without_samples(out, path, table)
+    if is_profile_of_query(table):
+        table = without_query_times(out, path, table)
     if is_experiment(table):
         table = prepared(out, path, table)
     _value(out, path, "", table, nested, ())

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from envbuild.verification.content.archives import Nested, read_tar, read_zip, unpack
 from envbuild.verification.content.arrays import NUMPY, is_safetensors, read_npy, read_safetensors
+from envbuild.verification.content.arrow import ARROW, is_stream, read_arrow, read_stream
 from envbuild.verification.content.avro import is_avro, read_avro
 from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.cbor import is_cbor, read_cbor
-from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
+from envbuild.verification.content.columns import PARQUET, read_parquet
 from envbuild.verification.content.database import read_database
 from envbuild.verification.content.datasets import is_snapshot, is_spec, read_snapshot, read_spec
 from envbuild.verification.content.duckdb import is_database as is_duckdb
@@ -122,6 +123,7 @@ _FORMATS = (
     Format(_starts(LZ4), _of_lz4),
     Format(_framed(PARQUET, PARQUET), read_parquet),
     Format(_framed(ARROW + b"\0\0", ARROW), read_arrow),
+    Format(is_stream, read_stream),
     Format(_starts(NUMPY), read_npy),
     Format(_starts(MODEL), _flat(read_model)),
     Format(is_hash_file, read_hash_file),

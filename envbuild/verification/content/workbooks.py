@@ -1,5 +1,7 @@
 """Sheets of workbooks (.xlsx): columns of measurements, by the names in their first row, as in other tables.
 
+All other numbers below such names count under the name of their column, by which experiments know what they may be.
+
 Source: ECMA-376, part 1, 18.3 (worksheets), 18.4 (shared strings).
 """
 
@@ -19,7 +21,7 @@ _CELL = re.compile(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>(.*?)</c>', re.DOTA
 _TYPE = re.compile(r'\bt="(\w+)"')
 _VALUE = re.compile(r"<v>([^<]*)</v>")
 _STRING, _TEXT = re.compile(r"<si>(.*?)</si>|<si/>", re.DOTALL), re.compile(r"<t\b[^>]*>([^<]*)</t>")
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
 def strings_of(text: str) -> list[str]:
@@ -28,7 +30,7 @@ def strings_of(text: str) -> list[str]:
 
 
 def without_measurements(out: Canonical, path: str, text: str, strings: list[str]) -> str:
-    """Return a sheet without the numbers in columns of measurements, which are left out.
+    """Return a sheet without the numbers in columns with names: measurements are left out, others count by these.
 
     Args:
         out: what collects.
@@ -40,21 +42,25 @@ def without_measurements(out: Canonical, path: str, text: str, strings: list[str
     if head is None:
         return text
     names = {found[1]: _named(found, strings) for found in _CELL.finditer(head[0])}
-    kinds = {at: kind for at, name in names.items() if (kind := kind_of(name)) in ("time", "rate", "memory")}
-    if not kinds or len({*names.values()}) < len(names):
+    kinds = {at: kind_of(name) for at, name in names.items()}
+    if len({*names.values()}) < len(names):
         return text
 
-    def left_out(found: re.Match[str]) -> str:
-        kind, value = kinds.get(found[1]), _VALUE.fullmatch(found[3])
+    def apart(found: re.Match[str]) -> str:
+        name, value = names.get(found[1]), _VALUE.fullmatch(found[3])
         of_type = _TYPE.search(found[2] or "")
-        if kind is None or value is None or (of_type is not None and of_type[1] != "n"):
+        if not name or value is None or (of_type is not None and of_type[1] != "n"):
             return found[0]
-        if _NUMBER.fullmatch(value[1]) is None or not may_be_memory(names[found[1]], float(value[1])):
+        if _NUMBER.fullmatch(value[1]) is None:
             return found[0]
-        out.leave_out(below(path, names[found[1]]), value[1], kind)
-        return found[0].replace(value[0], f"<v>⟨{kind}⟩</v>")
+        kind, number = kinds[found[1]], float(value[1])
+        if kind in ("time", "rate", "memory") and number >= 0 and may_be_memory(name, number):
+            out.leave_out(below(path, name), value[1], kind)
+            return found[0].replace(value[0], f"<v>⟨{kind}⟩</v>")
+        out.add(below(path, name), value[1])
+        return found[0].replace(value[0], "<v>⟨number⟩</v>")
 
-    return text[: head.end()] + _CELL.sub(left_out, text[head.end() :])
+    return text[: head.end()] + _CELL.sub(apart, text[head.end() :])
 
 
 def _named(cell: re.Match[str], strings: list[str]) -> str:

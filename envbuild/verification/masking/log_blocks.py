@@ -4,7 +4,8 @@ Prefect's server, which a flow starts for itself, reports home while the flow be
 the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost's workers write which of them got which
 rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
 (``xgboost/dask/__init__.py``). pyinstrument prints what it saw when it looked, so many times a second
-(``pyinstrument/renderers/console.py``), memory_profiler what each line took.
+(``pyinstrument/renderers/console.py``), memory_profiler what each line took, pytorch-ignite what its handlers did
+(``ignite/handlers/time_profilers.py``).
 """
 
 from __future__ import annotations
@@ -122,5 +123,49 @@ class MemoryTable:
         elif self._part == "rows" and (found := _USED.fullmatch(line)) is not None:
             return f"{found[1]}⟨memory⟩{found[2]}"
         elif not (self._part == "rows" and _UNUSED.fullmatch(line) is not None):
+            self._part = ""
+        return None
+
+
+_OF_IGNITE = lazy(r"\| Time profiling stats \(in seconds\): {17}\|\s*")
+_OF_HANDLERS = lazy(r"Handler +Event Name +Total\(s\) +Min\(s\)/IDX +Max\(s\)/IDX +Mean\(s\) +Std\(s\)\s*")
+_SECTION = lazy(r"(?:Processing function|Dataflow|Event handlers):\s*|- Events\.[A-Z_]+: \[.*\]\s*")
+_BETWEEN = lazy(r"not yet triggered\s*| -+\s*|total  \|  min/index  \|  max/index  \|  mean  \|  std\s*|\s*")
+_STATISTICS = lazy(r"\d+\.\d{5}(?: \| \d+\.\d{5}/\d+ \| \d+\.\d{5}/\d+ \| \d+\.\d{5} \| \d+\.\d{5})?\s*")
+_SECONDS = r"\d+(?:\.\d+)?(?:e-\d+)?"
+_SPENT = lazy(
+    rf"(\S.*?  +\S+) +{_SECONDS} +{_SECONDS}/\d+ +{_SECONDS}/\d+ +(?:{_SECONDS}|None) +(?:{_SECONDS}|None)\s*"
+    rf"|(Total) {{20,}}{_SECONDS}\s*"
+    rf"|(Processing took total|Dataflow took total) {_SECONDS}s \[min/index: {_SECONDS}s/\d+, "
+    rf"max/index: {_SECONDS}s/\d+, mean: {_SECONDS}s, std: {_SECONDS}s\]\s*"
+)
+_UNSPENT = lazy(r"\S.* not triggered +None/None +None/None +None +None\s*|-{4,}(?:  -{4,}){6}\s*")
+
+
+class HandlerTimes:
+    """Finds the times in the two tables of pytorch-ignite in a stream, whose lines are given one by one.
+
+    Handlers, events and which were triggered count. A row of that form that is not behind the line of a section, or
+    below the names of the columns, is the program's own.
+    """
+
+    def __init__(self) -> None:
+        self._part = ""
+
+    def masked(self, line: str) -> str | None:
+        """Return a row without its times; None if the line is no row with some."""
+        if _OF_IGNITE.fullmatch(line) is not None:
+            self._part = "statistics"
+        elif _OF_HANDLERS.fullmatch(line) is not None:
+            self._part = "handlers"
+        elif self._part == "section" and _STATISTICS.fullmatch(line) is not None:
+            self._part = "statistics"
+            return "⟨time⟩"
+        elif self._part in ("statistics", "section"):
+            named = _SECTION.fullmatch(line) is not None
+            self._part = "section" if named else "statistics" if _BETWEEN.fullmatch(line) is not None else ""
+        elif self._part == "handlers" and (found := _SPENT.fullmatch(line)) is not None:
+            return f"{' '.join((found[1] or found[2] or found[3]).split())} ⟨time⟩"
+        elif self._part == "handlers" and _UNSPENT.fullmatch(line) is None:
             self._part = ""
         return None

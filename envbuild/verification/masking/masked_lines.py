@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.masking.log_blocks import LogBlocks, MemoryTable, Samples
+from envbuild.verification.masking.log_blocks import HandlerTimes, LogBlocks, MemoryTable, Samples
 from envbuild.verification.masking.masks import BY_CLOCK, PROFILE, PROFILE_OF_SAMPLES, SLOWEST, Masked, Masks
 from envbuild.verification.masking.tables import Shown, Tables
 
@@ -125,6 +125,7 @@ class _Reports:
         self._stamp = ""
         self._slowest = _Slowest()
         self._blocks, self._samples, self._memory = LogBlocks(), Samples(), MemoryTable()
+        self._handlers = HandlerTimes()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -165,6 +166,8 @@ class _Reports:
             return shown.text, Masked("⟨profile⟩", frozenset([PROFILE_OF_SAMPLES]))
         if (row := self._memory.masked(shown.common)) is not None:
             return shown.text, Masked(row, frozenset(["memory"]))
+        if (row := self._handlers.masked(shown.text)) is not None:
+            return shown.text, Masked(row, frozenset(["times"]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
             masked = Masked(PROFILE, frozenset(["times"]))

@@ -79,6 +79,8 @@ _LOGGED_BY_CLOCK = lazy(
     r"(?:The hostname of the client socket cannot be retrieved\. err=-?\d+"  # once, but two threads may both find it so
     r"|The server socket on \S+ has timed out, will retry\.|No socket on \(\S+, \d+\) is listening yet, will retry\."
     r"|waitForInput: poll for socket SocketImpl\([\w\[\]:.=?, -]+\) returned 0, likely a timeout)\s*$"
+    # The hook's own modules, by what verify varies, among those whose time ``-X importtime`` prints.
+    r"|import time: [ \d]{8,}\d \| [ \d]{9,}\d \| +_envbuild(?:\.\w+)*\s*$"
     # Of two threads, the second if it takes a while.
     r"|COMET INFO: (?:Couldn't find a Git repository in '[^']*' nor in any parent directory\. Set `COMET_GIT_DIRECTORY`"
     r" if your Git Repository is elsewhere\.|The process of logging environment details \(conda environment, git"

@@ -453,6 +453,28 @@ TABLE = (
         "list reduced from",
         r"(?P<keep>^\s*List reduced from )\d+(?= to \d+ due to restriction <)",
     ),
+    # What ``python -X importtime`` prints of each module: its own time, and with what it imports.
+    _rule(
+        "times", "time", "import~time:", r"(?P<keep>^import time: )[ \d]{8,}\d \| [ \d]{9,}\d(?= \| +\S+$)", sure=True
+    ),
+    # ``timeit``'s: how many loops it took for so long, in each of several; IPython's ``%timeit``.
+    _rule(
+        "times",
+        "loops",
+        "~loop,~best~of ~loops,~best~of",
+        rf"(?P<keep>^)[125]0* loops?(?=, best of \d+: {NUMBER} (?:[num]?sec) per loop\s*$)",
+        sure=True,
+    ),
+    _rule(
+        "times", "time", "⟨loops⟩,~best~of", rf"(?P<keep>^⟨loops⟩, best of \d+: ){NUMBER} [num]?sec(?= per loop\s*$)"
+    ),
+    _rule(
+        "times",
+        "loops",
+        "per~loop~(mean",
+        r"(?P<keep> per loop \(mean ± std\. dev\. of \d+ runs?, )10{0,2}(?:0?,000)* loops?(?= each\)\s*$)",
+        sure=True,
+    ),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", TIME_OF_DAY),

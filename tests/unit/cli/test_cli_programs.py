@@ -13,11 +13,13 @@ import pytest
 from envbuild import cli
 from envbuild.cli.app import whole
 from envbuild.cli.commands.program import check_program, misplaced, search_start
+from envbuild.cli.render.advice import _missing_module, advice, after_failure
 from envbuild.cli.render.run import lacking, missing_command, missing_file, missing_module
-from envbuild.cli.render.verify import _advice, _missing_module, only_errors
+from envbuild.cli.render.verify import only_errors
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
 from envbuild.record.model import Script
+from envbuild.record.printed import Stream
 from envbuild.record.processes import ProcessRecord, ReadFile
 from envbuild.verification import attestation
 from tests.support.records import record
@@ -107,34 +109,34 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
     """A program that ends for lack of a module gets the way out before the general advice; others do not."""
     text = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
     assert _missing_module(text, tmp_path) == (
-        "if pandas is a package, add it to requirements in the spec and lock again; else "
+        "if pandas is a package, add it to requirements in the spec and lock again"
     )
     assert _missing_module(f"{text}OSError: gone\n", tmp_path) == ""
     assert "add [scikit-learn] to" in _missing_module(text.replace("pandas", "sklearn"), tmp_path)
     assert "add [setuptools<81] to requirements" in _missing_module(text.replace("pandas", "pkg_resources"), tmp_path)
     child = "/opt/env/bin/python: No module named pip\nTraceback …\nCalledProcessError: Command … exit status 1.\n"
     assert _missing_module(child, tmp_path) == (
-        "if pip is a package, add it to requirements in the spec and lock again; else "
+        "if pip is a package, add it to requirements in the spec and lock again"
     )
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "pandas.py").touch()
-    assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs; else "
+    assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs"
 
 
 @pytest.mark.parametrize(
-    ("text", "advice"),
+    ("text", "expected"),
     [
         (
             'Traceback …\nDependencyNotInstalled: moviepy is not installed, run `pip install "gymnasium[other]"`\n',
-            "add what it asks for to requirements in the spec (gymnasium[other]) and lock again; else ",
+            "add what it asks for to requirements in the spec (gymnasium[other]) and lock again",
         ),
         (
             "ModuleNotFoundError: \nCould not find it.\nPlease run `pip install optuna-integration[botorch]`.\n",
-            "add what it asks for to requirements in the spec (optuna-integration[botorch]) and lock again; else ",
+            "add what it asks for to requirements in the spec (optuna-integration[botorch]) and lock again",
         ),
         (
             "ImportError: x requires numpy. Install it with pip install -U numpy>=1.20.\n",
-            "add what it asks for to requirements in the spec (numpy>=1.20) and lock again; else ",
+            "add what it asks for to requirements in the spec (numpy>=1.20) and lock again",
         ),
         (
             "UserWarning: no bars; pip install tqdm\nTraceback (most recent call last):\nValueError: bad\n",
@@ -143,43 +145,42 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
         (
             "Traceback …\njupyter_client.kernelspec.NoSuchKernel: No such kernel named jax39\n",
             "the notebook asks for jax39, a kernel of its author's machine: add "
-            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3); else ",
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3)",
         ),
         (
             "InductorError: InvalidCxxCompiler: No working C++ compiler found in cxx: (None, 'g++')\n\nSet X=1\n",
-            "no C++ compiler in the image: add it to the spec (packages: [g++, python3-dev]), then: envbuild lock; "
-            "else ",
+            "no C++ compiler in the image: add it to the spec (packages: [g++, python3-dev]), then: envbuild lock",
         ),
         (
             "error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory\n",
-            "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev]), then: envbuild lock; else ",
+            "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev]), then: envbuild lock",
         ),
         (
             "sh: 1: dot: not found\nRuntimeError: dot failed\n",
-            "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock; else ",
+            "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock",
         ),
         (
             "Traceback …\nImportError: cannot import name 'AutoML' from 'flaml' "
             "(/opt/env/lib/python3.11/site-packages/flaml/__init__.py)\n",
             "the locked flaml has no AutoML: it is in one of its extras (requirements: [flaml[EXTRA]]) or in another "
-            "version; else ",
+            "version",
         ),
         ("ImportError: cannot import name 'fit' from 'model' (/workspace/model.py)\n", ""),
         ("ValueError: the C compiler crashed: points.csv: not found\n", ""),
         ("ImportError: pip install git+ssh://example/x or pip install -r requirements.txt\n", ""),
         (
             "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n",
-            "runs have no network: put what it downloads into the project, or allow it: --network host; else ",
+            "runs have no network: put what it downloads into the project, or allow it: --network host",
         ),
         ("ValueError: bad\n", ""),
     ],
 )
-def test_what_an_error_asks_for(text: str, advice: str, tmp_path: Path) -> None:
+def test_what_an_error_asks_for(text: str, expected: str, tmp_path: Path) -> None:
     """Packages that a library's error names, and the network, come before the general advice; warnings do not count."""
-    assert _advice(text, record(), tmp_path) == advice
-    if "network" in advice:
+    assert advice(text, record(), tmp_path) == expected
+    if "network" in expected:
         online = msgspec.structs.replace(record().options, network="host")
-        assert _advice(text, record(options=online), tmp_path) == ""
+        assert advice(text, record(options=online), tmp_path) == ""
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:
@@ -260,13 +261,15 @@ def test_a_module_elsewhere_in_the_project(files: tuple[str, ...], folder: str |
     [
         ("scripts/train.py", "/workspace", "start the script as a module, envbuild run -m scripts.train"),
         ("my-scripts/train.py", "/workspace", "give its folder: -e PYTHONPATH=."),
-        ("scripts/train.py", "/workspace/scripts", "give its folder: -e PYTHONPATH=."),
+        ("scripts/train.py", "/workspace/scripts", "the project has gp, give its folder: -e PYTHONPATH=.."),
         ("train.py", "/workspace", "give its folder: -e PYTHONPATH=."),
     ],
 )
 def test_a_script_below_the_module_it_imports(script: str, directory: str, hint: str, tmp_path: Path) -> None:
     """It is started as a module where that can be: no variable of the guard's has to change for it."""
     (tmp_path / "gp.py").touch()
+    started = tmp_path / Path(directory).relative_to("/workspace")
+    started.mkdir(exist_ok=True)
     failed = record(
         processes=(ProcessRecord(missing_module="gp"),),
         modules=(),
@@ -274,7 +277,22 @@ def test_a_script_below_the_module_it_imports(script: str, directory: str, hint:
         directory=directory,
         script=Script(path=script, sha256="0" * 64),
     )
-    assert missing_module(failed, tmp_path).endswith(hint)
+    assert missing_module(failed, started).endswith(hint)
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_what_a_run_that_failed_asked_for(stream: Stream, tmp_path: Path) -> None:
+    """By what was kept of its output: on a terminal standard error is a part of what it printed."""
+    failed = record(exit_code=1, directory="/workspace/scripts")
+    printed = tmp_path / ".envbuild" / "runs" / failed.id / "printed"
+    printed.mkdir(parents=True)
+    (tmp_path / "scripts").mkdir()
+    text = "\x1b[31mTemporary failure in name resolution\x1b[0m\n"
+    (printed / stream).write_text("x" * 10_000 + "\nTraceback (most recent call last):\n" + text)
+    assert after_failure(failed, tmp_path / "scripts").startswith("runs have no network: put what it downloads into")
+    assert after_failure(msgspec.structs.replace(failed, exit_code=0), tmp_path / "scripts") == ""
+    (printed / stream).write_text("Traceback (most recent call last):\nValueError: 3\n")
+    assert after_failure(failed, tmp_path / "scripts") == ""
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import signal
 
 import pytest
 
 from envbuild.core import limits
-from envbuild.core.limits import explained
+from envbuild.core.limits import explained, of_child, require_memory
+from envbuild.errors import BuildError
 
 _SET = {"RLIMIT_NOFILE": 16, "RLIMIT_FSIZE": 1024, "RLIMIT_AS": 60_000, "RLIMIT_DATA": 50_000, "RLIMIT_NPROC": 3}
 _FREE = dict.fromkeys(_SET, resource.RLIM_INFINITY)
@@ -108,3 +110,64 @@ def test_a_filter_that_forbids_threads_is_no_limit(monkeypatch: pytest.MonkeyPat
     assert found is not None
     assert found[0].startswith("cannot start a thread: a filter of system calls forbids clone3 (EPERM)")
     assert "--privileged" in found[1]
+
+
+_PANIC = (
+    "thread 'main2' (1) panicked at /rustc/b940/library/std/src/thread/functions.rs:131:29:\n"
+    'failed to spawn thread: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }\n'
+)
+_MEMORY = ("out of memory: the limit is 50000 bytes", "raise the limit, then rerun: ulimit -d unlimited")
+
+
+@pytest.mark.parametrize(
+    ("status", "stderr", "expected"),
+    [
+        (101, _PANIC, _MEMORY),
+        (-signal.SIGABRT, "memory allocation of 65536 bytes failed\n", _MEMORY),
+        (-signal.SIGABRT, "Fatal glibc error: failed to register TLS destructor: out of memory\n", _MEMORY),
+        (-signal.SIGSEGV, "", _MEMORY),
+        (-signal.SIGXFSZ, "", ("a file became too large: the limit is 1024 bytes", "ulimit -f unlimited")),
+        (2, "error: Too many open files (os error 24)", ("too many open files: the limit is 16", "ulimit -n 1024")),
+        (-signal.SIGKILL, "", ("it was killed, as the system does that has no memory left", "end other programs")),
+        (1, "No solution found when resolving dependencies", None),
+    ],
+)
+def test_a_program_that_a_limit_ended(
+    status: int, stderr: str, expected: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rust panics or aborts without a sentence; none of that is an answer about packages."""
+    _limited(monkeypatch, _SET)
+    found = of_child(status, stderr)
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found[0] == expected[0]
+        assert expected[1] in found[1]
+
+
+def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash is no lack of memory where nothing limits it; threads may still be too many."""
+    _limited(monkeypatch, _FREE)
+    assert of_child(-signal.SIGSEGV, "") is None
+    assert of_child(-signal.SIGABRT, "memory allocation of 1 bytes failed") == (
+        "the system has no memory left",
+        "end other programs, then rerun",
+    )
+    _limited(monkeypatch, _FREE | {"RLIMIT_NPROC": 3})
+    assert (of_child(101, _PANIC) or ("",))[0] == (
+        "cannot start another process or thread: the limit is 3 of this user"
+    )
+
+
+def test_what_would_hang_for_want_of_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal names the limit that is set, and the least that it must be."""
+    _limited(monkeypatch, _FREE)
+    require_memory("x", addresses=60_000, data=50_000)
+    _limited(monkeypatch, _SET)
+    require_memory("x", addresses=60_000, data=50_000)
+    for letter, addresses, data, most in (("v", 60_001, 1, 60_000), ("d", 1, 50_001, 50_000)):
+        with pytest.raises(BuildError) as error:
+            require_memory("x", addresses=addresses, data=data)
+        assert error.value.message == f"the limit of memory is {most} bytes, and x needs {most + 1} at least"
+        assert error.value.hint == f"raise it, then rerun: ulimit -{letter} unlimited"

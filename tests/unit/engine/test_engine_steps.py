@@ -11,6 +11,7 @@ from typing import Any, cast
 import docker.errors
 import pytest
 
+from envbuild.core import process_mark
 from envbuild.engine.docker import owner, step
 from envbuild.engine.docker.step import STEP_LABEL, remove_steps
 from envbuild.errors import EngineError
@@ -33,11 +34,11 @@ class FakeClient:
     def containers(self, **options: Any) -> list[dict[str, Any]]:
         assert options == {"all": True, "filters": {"label": STEP_LABEL}}
         now = datetime(2026, 11, 21, 11, tzinfo=timezone.utc).timestamp()  # the engine's; this process's is years off
-        dead = owner.mark().rpartition(" ")[0] + " 0"  # this process id, of another process
+        dead = process_mark.mark().rpartition(" ")[0] + " 0"  # this process id, of another process
         return [
             {"Id": "old", "Created": now - 2 * 24 * 3600},
             {"Id": "new", "Created": now},
-            {"Id": "alive", "Created": now - 2 * 24 * 3600, "Labels": {owner.LABEL: owner.mark()}},
+            {"Id": "alive", "Created": now - 2 * 24 * 3600, "Labels": {owner.LABEL: process_mark.mark()}},
             {"Id": "killed", "Created": now, "Labels": {owner.LABEL: dead}},
             {"Id": "elsewhere", "Created": now, "Labels": {owner.LABEL: "boot pid:[1] 1 0"}},
         ]
@@ -77,35 +78,35 @@ def test_an_import_takes_away_old_bases_only() -> None:
 @pytest.mark.subprocess
 def test_a_process_that_has_ended_is_known() -> None:
     """By its number while it is gone, and by when it started once the number is another's; all else is unknown."""
-    assert owner.lives(owner.mark()) is True
+    assert process_mark.lives(process_mark.mark()) is True
     with subprocess.Popen(
-        [sys.executable, "-c", "from envbuild.engine.docker import owner; print(owner.mark(), flush=True); input()"],
+        [sys.executable, "-c", "from envbuild.core.process_mark import mark; print(mark(), flush=True); input()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
         mark = process.stdout.readline().strip()
-        assert owner.lives(mark) is True
+        assert process_mark.lives(mark) is True
         process.stdin.close()
         process.wait()
-    assert owner.lives(mark) is False
-    assert [owner.lives(text) for text in ("", "x", "boot pid:[1] 1 1")] == [None] * 3
+    assert process_mark.lives(mark) is False
+    assert [process_mark.lives(text) for text in ("", "x", "boot pid:[1] 1 1")] == [None] * 3
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["hidden", "no proc"])
 def test_nobody_has_ended_who_cannot_be_seen(missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ``/proc``, as in a chroot, or where it hides processes: no container is removed for that."""
-    mark = owner.mark()
+    mark = process_mark.mark()
 
     def hidden(number: int) -> str:
         raise FileNotFoundError(number)
 
-    monkeypatch.setattr(owner, "_started", hidden)
+    monkeypatch.setattr(process_mark, "_started", hidden)
     if missing:
-        monkeypatch.setattr(owner, "_world", lambda: Path("/nowhere").read_text())
-    assert owner.lives(mark) is None
+        monkeypatch.setattr(process_mark, "_world", lambda: Path("/nowhere").read_text())
+    assert process_mark.lives(mark) is None
     world, _, rest = mark.rpartition(" ")[0].rpartition(" ")
-    assert owner.lives(f"{world} {2**22 + 1} {rest}") is (None if missing else False)
+    assert process_mark.lives(f"{world} {2**22 + 1} {rest}") is (None if missing else False)
 
 
 class CopyingClient:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.core.identity import new_id
+from envbuild.core.process_mark import mark
 from envbuild.difference.results import verdict
 from envbuild.record import history
 from envbuild.record.compare_outputs import compare as different_files
@@ -60,6 +63,53 @@ def test_records_are_listed_newest_first(tmp_path: Path) -> None:
     assert [record.id for record in history.list_runs(tmp_path)] == [ids[2], ids[0]]
     assert (tmp_path / ".envbuild" / ".gitignore").read_text() == "*\n"
     assert history.list_runs(tmp_path / "elsewhere") == ()
+
+
+@pytest.mark.subprocess
+def test_a_run_whose_envbuild_was_killed_is_lost(tmp_path: Path) -> None:
+    """Its record has ``running`` for ever; one that may still run, here or on another machine, stays as it is."""
+    ended = subprocess.run(
+        [sys.executable, "-c", "from envbuild.core.process_mark import mark; print(mark())"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    elsewhere = f"00000000-0000-0000-0000-000000000000 {mark().split(' ', 1)[1]}"
+    for when, supervisor in enumerate((ended, mark(), elsewhere, "")):
+        history.save(tmp_path, a_record(new_id(when), state="running", exit_code=None, supervisor=supervisor))
+    states = [record.state for record in history.list_runs(tmp_path)]
+    assert states == ["running", "running", "running", "lost"]
+    lost = history.find_run(tmp_path, new_id(0)[:10])
+    assert lost.state == "lost"
+    assert b'"state": "running"' in (history.run_folder(tmp_path, lost.id) / "record.json").read_bytes()
+
+
+def test_a_run_that_ends_while_it_is_read_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record is replaced before its process ends: what was read before that is read again."""
+    record = a_record(new_id(1))
+    history.save(tmp_path, msgspec.structs.replace(record, state="running", supervisor="x"))
+
+    def ends(mark: str) -> bool:
+        history.save(tmp_path, record)
+        return False
+
+    monkeypatch.setattr(history, "lives", ends)
+    assert history.find_run(tmp_path, record.id).state == "finished"
+
+
+@pytest.mark.parametrize("name", [".envbuild", ".envbuild/runs"])
+def test_records_that_cannot_be_there(tmp_path: Path, name: str) -> None:
+    """A file or a link where the folder of the records should be is no project without runs."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    for _ in range(2):
+        with pytest.raises(RecordError) as error:
+            history.list_runs(tmp_path)
+        assert error.value.message == f"{path}: expected a folder with records of runs, found a file or a link"
+        assert error.value.hint == f"move it away: mv {path} ELSEWHERE"
+        with pytest.raises(RecordError, match="expected a folder"):
+            history.find_run(tmp_path, "0")
+        path.unlink()
+        path.symlink_to(tmp_path)
 
 
 def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.process_mark import mark
 from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.errors import EngineError
 from envbuild.lockfile import model as locks
@@ -28,6 +32,7 @@ from envbuild.runs.repeat import (
     Repeated,
     clear,
     forget_values,
+    make_scratch_folder,
     repeat,
     scratch_folder,
     slots_for,
@@ -372,3 +377,26 @@ def test_runs_do_not_start_together() -> None:
     pace = Pace(apart=1.5)
     assert [pace.delay(10.0), pace.delay(10.0), pace.delay(12.0), pace.delay(20.0)] == [0.0, 1.5, 1.0, 0.0]
     assert [Pace(apart=0.0).delay(10.0) for _ in range(2)] == [0.0, 0.0]
+
+
+@pytest.mark.subprocess
+def test_the_folder_of_a_killed_verification_goes(tmp_path: Path) -> None:
+    """The next one removes it; that of one that goes on, here or on another machine, stays."""
+    ended = subprocess.run(
+        [sys.executable, "-c", "from envbuild.core.process_mark import mark; print(mark())"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    marks = {"killed": ended, "alive": mark(), "elsewhere": f"x {ended}", "unknown": "", "binary": "\udcff"}
+    for name, text in marks.items():
+        copy = scratch_folder(tmp_path, name) / "0" / "project"
+        copy.mkdir(parents=True)
+        (copy / "t.py").touch()
+        if text:
+            (copy.parents[1] / ".owner").write_bytes(os.fsencode(text))
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / ".owner").write_text(ended)
+    scratch_folder(tmp_path, "link").symlink_to(tmp_path / "target")
+    make_scratch_folder(scratch_folder(tmp_path, "own"))
+    found = sorted(path.name for path in (tmp_path / ".envbuild" / "verify").iterdir())
+    assert found == ["alive", "binary", "elsewhere", "link", "own", "unknown"]
+    assert (tmp_path / "target" / ".owner").exists()

@@ -360,6 +360,33 @@ def test_lines_that_ask_through_c_code_are_noted() -> None:
 
 
 @pytest.mark.subprocess
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code")
+def test_entropy_by_number_of_the_system_call_is_fixed_too() -> None:
+    """As DuckDB asks for it; all other calls, those with six arguments and those that fail, stay what they are."""
+    program = _NATIVE.replace("CDLL(None)", "CDLL(None, use_errno=True)") + (
+        "import mmap, os, tempfile\n"
+        "libc.syscall.restype = ctypes.c_long\n"
+        "libc.syscall.argtypes = (ctypes.c_long,) * 7\n"
+        "call = lambda *given: libc.syscall(*given, *(0,) * (7 - len(given)))\n"
+        "data = ctypes.create_string_buffer(16)\n"
+        "size = call(318, ctypes.addressof(data), 16)\n"
+        "with tempfile.TemporaryFile() as file:\n"
+        "    file.write(b'x' * 8192)\n"
+        "    file.flush()\n"
+        "    at = call(9, 0, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, file.fileno(), 4096)\n"
+        "    text = ctypes.string_at(at, 4).decode()\n"
+        "wrong = call(3, 99999), ctypes.get_errno()\n"
+        "made = [[e['call'], e['suspect']] for e in callers.as_list()]\n"
+        "same = call(39) == os.getpid()\n"
+        "print(json.dumps([data.raw.hex(), [size, same, text, *wrong], made]))\n"
+    )
+    (drawn, rest, made), (again, *_) = (_found("fix_clock, fix_entropy, fix_native", program) for _ in range(2))
+    assert rest == [16, True, "xxxx", -1, 9]
+    assert drawn == again != "0" * 32
+    assert ["getrandom by syscall()", "entropy"] in made
+
+
+@pytest.mark.subprocess
 def test_garbage_is_collected_only_where_the_program_asks_for_it() -> None:
     """So that weak references show the same in each run, whoever else makes objects."""
     alive = _found(

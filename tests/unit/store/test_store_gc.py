@@ -241,6 +241,16 @@ def test_parts_indexes_and_notes_stay_for_a_day(store: Store) -> None:
     assert store.part_size(KEY) == 4
 
 
+def test_leases_of_killed_commands_go_though_nothing_else_does(store: Store) -> None:
+    """They pile up, one a kill, in a store that has nothing to collect."""
+    store.add_bytes(b"x")
+    folder = store.root / "leases"
+    folder.mkdir(exist_ok=True)
+    (folder / f"1-{'0' * 16}").touch()
+    sweep(store)
+    assert not list(folder.glob("1-*"))
+
+
 def test_what_killed_commands_left_is_swept(store: Store) -> None:
     """Half-made things and temporary files that nobody is at work on go; what is being made is not disturbed."""
     dead, busy = sha256_bytes(b"dead"), sha256_bytes(b"busy")

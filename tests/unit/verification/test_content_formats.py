@@ -24,10 +24,20 @@ from envbuild.core.tfrecord import crc32c
 from envbuild.verification.content import Content, Difference, compare, read, read_file
 from envbuild.verification.content.boosting import is_time_of_iteration
 from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.columns import Numbers, leave_out_numbers
 from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
 from envbuild.verification.masking.masks import Masks
-from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET, PARQUET_PACKED, PARQUET_TEXTS
+from tests.support.formats import (
+    ARROW_STREAM,
+    FEATHER,
+    FEATHER_PACKED,
+    HASH_FILE,
+    LZ4,
+    PARQUET,
+    PARQUET_PACKED,
+    PARQUET_TEXTS,
+)
 
 MASKS = Masks(1_795_247_763.0)
 """Of a run that began on 2026-11-21 at 07:56:03 UTC."""
@@ -189,6 +199,19 @@ SAME = {
     ),
     "parquet, a note": (PARQUET, with_note(PARQUET, b"08:00:00", b"08:00:09"), "created differs"),
     "feather, a note": (FEATHER, altered(FEATHER, b"08:00:00", b"08:00:09"), "created differs"),
+    "feather, a time": (FEATHER, altered(FEATHER, MOMENT, MOMENT + 5_000_000), "[0].created_at differs"),
+    "feather, a duration": (FEATHER, altered(altered(FEATHER, 0.25, 0.125), 0.125, 0.375), "[0].fit_seconds differs"),
+    "feather, packed": (*FEATHER_PACKED, "[1].created_at, [1].started[0], [1].started[1] and 6 more differ"),
+    "a stream of Arrow's, a time": (
+        ARROW_STREAM,
+        altered(ARROW_STREAM, MOMENT, MOMENT + 5_000_000),
+        "[0].created_at differs",
+    ),
+    "a stream of Arrow's, a text": (
+        ARROW_STREAM,
+        altered(ARROW_STREAM, b"T08:00:01", b"T08:01:07"),
+        "[0].started[0] differs",
+    ),
     "lz4": (LZ4, altered(LZ4, b"7763.5", b"7769.5"), "time differs"),
     "xml, elapsed": (
         b"<fit><epoch elapsed='0.25'><loss>1</loss></epoch></fit>",
@@ -283,6 +306,31 @@ OTHER = {
         altered(altered(PARQUET, b"fit_seconds", b"fit_quality"), 0.25, 0.125),
     ),
     "feather, a value": (FEATHER, altered(FEATHER, 1.0, 1.0000000000000002)),
+    "feather, a value next to those that are packed": (
+        FEATHER_PACKED[0],
+        altered(FEATHER_PACKED[1], b"\0\0\0\x1c@", b"\0\0\0\x1d@"),
+    ),
+    "feather, a date that is data": (
+        altered(FEATHER, MOMENT, MOMENT // 2),
+        altered(FEATHER, MOMENT, MOMENT // 2 + 1),
+    ),
+    "feather, a negative duration": (altered(FEATHER, 0.25, -0.25), altered(FEATHER, 0.25, -0.5)),
+    "feather, a duration that is no number": (
+        altered(FEATHER, 0.25, float("nan")),
+        altered(
+            altered(FEATHER, 0.25, float("nan")),
+            struct.pack("<dd", 0.5, float("nan")),
+            struct.pack("<dd", 0.75, float("nan")),
+        ),
+    ),
+    "feather, the name of a column": (FEATHER, altered(FEATHER, b"fit_seconds", b"fit_secrets")),
+    "feather, a column with the name of a result": (
+        altered(FEATHER, b"fit_seconds", b"fit_quality"),
+        altered(altered(FEATHER, b"fit_seconds", b"fit_quality"), 0.25, 0.125),
+    ),
+    "a stream of Arrow's, a value": (ARROW_STREAM, altered(ARROW_STREAM, 0.5, 0.5000000000000001)),
+    "a stream of Arrow's, something in a text": (ARROW_STREAM, altered(ARROW_STREAM, b"T08:00:01", b"T08:00:0a")),
+    "a stream of Arrow's, something behind it": (ARROW_STREAM, ARROW_STREAM + b"1"),
     "feather, a note": (FEATHER, altered(FEATHER, b"\x01\0\0\x007\0", b"\x01\0\0\x008\0")),
     "lz4": (LZ4, altered(LZ4, b'"loss": 1', b'"loss": 2')),
     "junit, what was printed": (report(), report(score="0.6")),
@@ -400,6 +448,18 @@ HOSTILE = {
     "parquet with a list of everything": b"PAR1\x29\xfc\xff\xff\xff\xff\x0f\x00\x08\0\0\0PAR1",
     "parquet, a column beyond the end": PARQUET[:4] + PARQUET[300:],
     "arrow without a schema": b"ARROW1\0\0" + b"\xff" * 40 + b"ARROW1",
+    "arrow, a footer that leads to itself": b"ARROW1\0\0" + bytes(64) + struct.pack("<I", 64) + b"ARROW1",
+    "a stream of Arrow's that ends too early": ARROW_STREAM[:-100],
+    "a stream of Arrow's whose columns are billions": altered(ARROW_STREAM, b"\x03\0\0\0", b"\xff\xff\xff\xff"),
+    "a stream of Arrow's, buffers that share what they have": altered(
+        ARROW_STREAM, struct.pack("<qqqq", 40, 12, 56, 19), struct.pack("<qqqq", 0, 80, 0, 80)
+    ),
+    "a stream of Arrow's, a buffer beyond the end": altered(
+        ARROW_STREAM, struct.pack("<qq", 56, 19), struct.pack("<qq", 56, 1 << 40)
+    ),
+    "a stream of Arrow's, a buffer before the beginning": altered(
+        ARROW_STREAM, struct.pack("<qq", 56, 19), struct.pack("<qq", -8, 19)
+    ),
     "lz4, a match before the beginning": LZ4[:15] + b"\x04\0\0\0\x10a\xff\xff\0\0\0\0",
     "lz4 that ends too early": LZ4[:30],
     "lz4 of zeros": LZ4[:15] + struct.pack("<I", 700_000) + b"\x1f\0\x01\0" + b"\xff" * 699_996,
@@ -674,3 +734,30 @@ def _with_name(masks: Masks, data: bytes) -> Content | None:
         path = Path(folder) / "fragment.bin"
         path.write_bytes(data)
         return read_file(path, masks)
+
+
+def test_moments_of_a_column_that_are_none_of_the_run_are_noted() -> None:
+    """What was drawn in a column of times, hours from the run, is quoted; in Parquet too, where the ends are known."""
+    masks = Masks(1_795_247_763.0).with_files((), dict, 600.0, strict=True)
+    for data in (PARQUET, FEATHER, ARROW_STREAM):
+        of_run, far, further = (
+            read(altered(data, MOMENT, MOMENT + off), masks) for off in (1, -(10**10), -(2 * 10**10))
+        )
+        assert of_run is not None
+        assert far is not None
+        assert further is not None
+        assert compare(far, further).same
+        assert not of_run.strange
+        assert far.strange != further.strange
+
+
+def test_numbers_between_the_ends_of_a_column_may_be_anything() -> None:
+    """Where only the ends are known, a column that need not be whole is no ``rss``; two scales are no moments."""
+
+    def is_left_out(name: str, least: float, most: float) -> bool:
+        return leave_out_numbers(Canonical(masks=MASKS), "c", Numbers(name, b"1", least, most))
+
+    assert is_left_out("rss", 4096, 8192)
+    assert not is_left_out("rss", 4096.0, 8192.0)
+    assert is_left_out("created", 1_795_247_763, 1_795_247_764)
+    assert not is_left_out("created", 1_795_247_763, 1_795_247_764_000)

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from envbuild.record.shared_names import names_in, shortened
-from envbuild.verification.content import compare, read
+from envbuild.verification.content import compare, leaves, read
 from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.masking.masks import PROFILE_OF_SAMPLES, Masks
 from envbuild.verification.masking.printed import rows
@@ -153,6 +153,94 @@ def test_columns_of_sheets(
     """The first row has their names, in the sheet or among the texts that all sheets share."""
     books = [_book(names, [(0, 0.5, 0.5), row], shared=shared) for row in (one, other)]
     assert (_why(*books) == "") is same
+
+
+def test_numbers_of_sheets_have_the_names_of_their_columns() -> None:
+    """By these experiments know what may be a time; without a name, or where two are alike, a number has none."""
+    name = "xl/worksheets/sheet1.xml"
+    books = [_book(("fold", "fit", "rmse"), [(0, 0.5, -0.25), (1, fit, 0.5)]) for fit in (0.125, 0.25)]
+    assert _why(*books) == f"{name}.fit: 0.125 → 0.25"
+    places = dict(leaves(books[0], Masks(_NOW)))
+    assert places[f"{name}.fit"] == "0.125"
+    assert places[f"{name}.rmse"] == "0.5"
+    assert f"{name}.fit" not in dict(leaves(_book(("fit", "x", "fit"), [(0, 0.5, 0.25)]), Masks(_NOW)))
+    assert _why(_book(("fold", "fit"), [(0, 0.5)]), _book(("fold", "fit"), [(0, "⟨number⟩")])) != ""
+
+
+_OF_DUCKDB_2: dict[str, Any] = {
+    "operator": [
+        {
+            "name": "RESULT_COLLECTOR",
+            "type": "RESULT_COLLECTOR",
+            "timing": 0.5,
+            "extra_info": {},
+            "children": [
+                {"name": "SEQ_SCAN", "type": "TABLE_SCAN", "timing": 0.25, "rows_scanned": 7, "extra_info": {}}
+            ],
+        }
+    ],
+    "optimizer": {"join_order": 0.125, "total_time": 0.25},
+    "planner": {"binding_time": 0.5, "total_time": 0.5},
+    "query": {"cpu_time": 0.5, "sql": "select 1", "total_time": 0.75, "total_rows_scanned": 7},
+    "system": {"blocked_thread_time": 0.0, "peak_streaming_buffer_size": 168},
+}
+_OF_DUCKDB_1: dict[str, Any] = {
+    "query_name": "select 1",
+    "latency": 0.5,
+    "cpu_time": 0.25,
+    "cumulative_cardinality": 7,
+    "planner_binding": 0.5,
+    "extra_info": {},
+    "children": [
+        {
+            "operator_type": "TABLE_SCAN",
+            "operator_timing": 0.5,
+            "operator_cardinality": 7,
+            "extra_info": {},
+            "children": [],
+        }
+    ],
+}
+
+
+def _changed(table: dict[str, Any], path: tuple[Any, ...], value: Any) -> bytes:
+    """Return a table as JSON with another value in one place."""
+    table = json.loads(json.dumps(table))
+    part: Any = table
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    return json.dumps(table).encode()
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "same"),
+    [
+        (_OF_DUCKDB_2, ("operator", 0, "children", 0, "timing"), True),
+        (_OF_DUCKDB_2, ("optimizer", "join_order"), True),
+        (_OF_DUCKDB_2, ("query", "total_time"), True),
+        (_OF_DUCKDB_2, ("planner", "binding_time"), True),
+        (_OF_DUCKDB_2, ("operator", 0, "children", 0, "rows_scanned"), False),
+        (_OF_DUCKDB_2, ("query", "total_rows_scanned"), False),
+        (_OF_DUCKDB_2, ("query", "score"), False),
+        (_OF_DUCKDB_2, ("system", "peak_streaming_buffer_size"), False),
+        (_OF_DUCKDB_1, ("children", 0, "operator_timing"), True),
+        (_OF_DUCKDB_1, ("latency",), True),
+        (_OF_DUCKDB_1, ("planner_binding",), True),
+        (_OF_DUCKDB_1, ("children", 0, "operator_cardinality"), False),
+        (_OF_DUCKDB_1, ("timing",), False),
+        ({**_OF_DUCKDB_1, "children": []}, ("latency_of_planner",), False),
+        ({**_OF_DUCKDB_1, "children": [{"operator_timing": 1}]}, ("planner_binding",), False),
+        ({**_OF_DUCKDB_2, "operator": [1]}, ("optimizer", "join_order"), False),
+        ({**_OF_DUCKDB_2, "query": {"sql": "select 1"}}, ("optimizer", "join_order"), False),
+    ],
+)
+def test_times_in_profiles_of_duckdb(table: dict[str, Any], path: tuple[Any, ...], same: bool) -> None:
+    """What DuckDB measured is left out of what it writes of a query, and of nothing that has another form."""
+    assert (_why(_changed(table, path, 0.375), _changed(table, path, 0.625)) == "") is same
+    if same:
+        assert _why(_changed(table, path, 0.375), _changed(table, path, "0.375")) != ""
+        assert _why(_changed(table, path, -0.375), _changed(table, path, -0.5)) != ""
 
 
 def test_other_archives_have_no_sheets() -> None:
@@ -333,3 +421,118 @@ def test_files_named_by_uuids(form: str) -> None:
     for one, other in ((_FIRST, _OTHER), (_FIRST.upper(), _OTHER.upper())):
         assert masked_path(form.format(one), Masks(_NOW)) == masked_path(form.format(other), Masks(_NOW))
         assert one in drawn_names([form.format(one)])
+
+
+_STATISTICS = """
+ ----------------------------------------------------
+| Time profiling stats (in seconds):                 |
+ ----------------------------------------------------
+total  |  min/index  |  max/index  |  mean  |  std
+
+Processing function:
+{} | 0.00109/17 | {} | 0.00136 | 0.00058
+
+Event handlers:
+{}
+
+- Events.COMPLETED: ['{}']
+0.00005
+
+{}
+"""
+"""A part of what ``BasicTimeProfiler`` of pytorch-ignite 0.5 prints, and a line of the program's own."""
+_OF_HANDLERS = "{:<12}  {:<19}  {:>14}  {:>14}  {:>14}  {:>14}  {:>14}  "
+_RULER = "  ".join("-" * size for size in (12, 19, *[14] * 5)) + "  "
+
+
+def _handlers(name: str, event: str, total: str, least: str, count: str = "1", loss: str = "0.5") -> str:
+    """A table as ``HandlersTimeProfiler`` prints it."""
+    head = _OF_HANDLERS.format("Handler", "Event Name", "Total(s)", "Min(s)/IDX", "Max(s)/IDX", "Mean(s)", "Std(s)")
+    row = _OF_HANDLERS.format(name, event, total, least, "0.00217/0", "0.00212", "5e-05")
+    idle = _OF_HANDLERS.format(
+        "often", "ITERATION_COMPLETED", "not triggered", "None/None", "None/None", "None", "None"
+    )
+    sums = _OF_HANDLERS.format("Total", "", total, "", "", "", "")
+    spent = (
+        f"Processing took total {total}s [min/index: {least.replace('/', 's/')}, max/index: 0.0033s/3, mean: 0.0014s, "
+    )
+    lines = [_RULER, head, _RULER, row, idle, _RULER, sums, _RULER, f"{spent}std: 0.0006s]", f"{count} rows, {loss}"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        (("0.12866", "0.00323/3", "0.00688", "done", "0.12345"), True),
+        (("0.02866", "0.00313/11", "0.00598", "done", "0.12345"), True),
+        (("0.02866", "0.00323/3", "0.00688", "save", "0.12345"), False),
+        (("0.02866", "0.00323/3", "0.00688", "done", "0.12346"), False),
+        (("0.02866", "none", "0.00688", "done", "0.12345"), False),
+        (("0.02866", "0.00323/3", "-0.00688", "done", "0.12345"), False),
+    ],
+)
+def test_times_in_the_first_table_of_ignite(changed: tuple[str, ...], same: bool) -> None:
+    """They and the numbers of batches that took them are left out; names, and a number behind the table, are not."""
+    one = _STATISTICS.format("0.02866", "0.00323/3", "0.00688", "done", "0.12345")
+    assert (_kept(one) == _kept(_STATISTICS.format(*changed))) is same
+    without_head = one.replace("Time profiling", "My profiling")
+    assert _kept(without_head) != _kept(without_head.replace("0.02866", "0.12866"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        (("log_it", "EPOCH_COMPLETED", "0.00735", "0.00209/1"), True),
+        (("log_it", "EPOCH_COMPLETED", "7e-05", "1e-05/2"), True),
+        (("log_at", "EPOCH_COMPLETED", "0.00635", "0.00209/1"), False),
+        (("log_it", "COMPLETED", "0.00635", "0.00209/1"), False),
+        (("log_it", "EPOCH_COMPLETED", "0.00635", "0.00209/1", "2"), False),
+        (("log_it", "EPOCH_COMPLETED", "0.00635", "0.00209/1", "1", "0.75"), False),
+        (("log_it", "EPOCH_COMPLETED", "not triggered", "None/None"), False),
+    ],
+)
+def test_times_in_the_second_table_of_ignite(changed: tuple[str, ...], same: bool) -> None:
+    """Of each handler its name and its event count."""
+    assert (_kept(_handlers("log_it", "EPOCH_COMPLETED", "0.00635", "0.00209/1")) == _kept(_handlers(*changed))) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("import time:       637 |        733 |   _io", "import time:        96 |      10733 |   _io", True),
+        ("import time:       637 |        733 |   _io", "import time:       637 |        733 |   _os", False),
+        ("import time: 637 | 733 | _io", "import time: 637 | 734 | _io", False),
+        ("import time:       637 |        733 |   a 1", "import time:       637 |        734 |   a 1", False),
+        ("2000 loops, best of 5: 137 usec per loop", "5000 loops, best of 5: 61.2 usec per loop", True),
+        ("1 loop, best of 5: 1.37 sec per loop", "2 loops, best of 5: 137 msec per loop", True),
+        ("2000 loops, best of 5: 137 usec per loop", "2000 loops, best of 6: 137 usec per loop", False),
+        ("2001 loops, best of 5: 137 usec per loop", "2002 loops, best of 5: 137 usec per loop", False),
+        ("2000 loops, best of 5: 137 apples per loop", "5000 loops, best of 5: 137 apples per loop", False),
+        (
+            "137 µs ± 2.1 µs per loop (mean ± std. dev. of 7 runs, 10,000 loops each)",
+            "1.2 ms ± 21 ns per loop (mean ± std. dev. of 7 runs, 1,000 loops each)",
+            True,
+        ),
+        (
+            "137 µs ± 2.1 µs per loop (mean ± std. dev. of 7 runs, 12,345 loops each)",
+            "137 µs ± 2.1 µs per loop (mean ± std. dev. of 7 runs, 12,346 loops each)",
+            False,
+        ),
+    ],
+)
+def test_times_that_python_prints(one: str, other: str, same: bool) -> None:
+    """``-X importtime`` and ``timeit`` have a form of their own; how many loops there are is chosen by the clock."""
+    assert (_kept(one) == _kept(other)) is same
+
+
+def test_lines_of_the_hook_in_a_file() -> None:
+    """verify varies what the hook imports: its modules may be there or not, and no others."""
+    row = "import time:       637 |        733 |     {}\n"
+    plain, hooked, own = (
+        "".join(map(row.format, names)).encode()
+        for names in (("_io", "abc"), ("_io", "_envbuild.hook.vary", "abc"), ("_io", "envbuild.hook.vary", "abc"))
+    )
+    assert _why(plain, hooked) == ""
+    assert _why(plain, own) != ""
+    assert _why(hooked, own) != ""
+    assert _why(plain, hooked + b"loss 0.5\n") != ""

@@ -1,0 +1,110 @@
+"""What to do about a program that failed, by the last words of its standard error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.cli.render.modules import above, folder_of_module, in_project
+from envbuild.cli.render.run import lacking, requirement
+from envbuild.record import printed
+
+if TYPE_CHECKING:
+    from envbuild.record.model import Record
+
+_PIP = re.compile(
+    r"\bpip3? install (?:-U |--upgrade )?['\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[=<>~]=[\w.]+)?)(?![\w+:/])"
+)
+"""What errors of libraries ask for, such as ``pip install "gymnasium[other]"``."""
+_NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
+_NO_PROGRAM = re.compile(
+    r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
+    r"|(Python\.h): No such file|\bcommand '(?:[\w.-]+-linux-gnu-)?(gcc|g\+\+|cc|clang)' failed: No such file"
+    r"|No such file or directory: '([\w+.-]+)'$|^(?:\S+: )*(?:\d+: )?([\w+.-]+): (?:command )?not found$",
+    re.MULTILINE,
+)
+"""How errors name a program that is not there, in the program's own words or those of a process that it started."""
+_NO_NAME = re.compile(
+    r"^ImportError: cannot import name '(\w+)' from '([\w.]+)' \(\S*/site-packages/\S+\)\s*\Z", re.MULTILINE
+)
+_NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
+_END = 8_000
+"""Bytes of standard error that are looked at."""
+
+
+def after_failure(record: Record, project: Path) -> str:
+    """Return what to do about what a failed program lacked, by what was kept of its output; mostly empty.
+
+    Args:
+        record: of the program.
+        project: the folder that it was started in.
+    """
+    if not record.exit_code:
+        return ""
+    root = project / above(record.directory)
+    # On a terminal standard error and output are one.
+    text = printed.kept(root, record.id, "stderr") or printed.kept(root, record.id, "stdout") or b""
+    return advice(without_colours(text[-_END:].decode("utf-8", "replace")), record, project)
+
+
+def without_colours(text: str) -> str:
+    """Return a text without what a terminal takes as colours."""
+    return _COLOURS.sub("", text)
+
+
+def advice(tail: str, record: Record, project: Path) -> str:
+    """Return what to do about what a failed program lacked, by the last words of its standard error; mostly empty.
+
+    Args:
+        tail: these words.
+        record: of the program.
+        project: the folder that it was started in.
+    """
+    if found := _missing_module(tail, project, above(record.directory)):
+        return found
+    error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
+    if (name := _NO_NAME.search(error)) is not None:
+        package = requirement(name[2].partition(".")[0])[0]
+        return (
+            f"the locked {package} has no {name[1]}: it is in one of its extras (requirements: [{package}[EXTRA]]) "
+            "or in another version"
+        )
+    if (kernel := _NO_KERNEL.search(error)) is not None:
+        return (
+            f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "
+            "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3)"
+        )
+    if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
+        return sentence
+    lines = [line for line in error.splitlines() if "Warning" not in line]
+    if names := list(dict.fromkeys(name.rstrip(".-") for line in lines for name in _PIP.findall(line))):
+        return f"add what it asks for to requirements in the spec ({', '.join(names)}) and lock again"
+    if record.options.network in ("", "none") and _NO_NETWORK.search(error):
+        return "runs have no network: put what it downloads into the project, or allow it: --network host"
+    return ""
+
+
+def _programs(error: str) -> Iterator[str]:
+    """Yield names of programs, compilers and headers that the last lines of standard error say are not there."""
+    for found in _NO_PROGRAM.finditer(error):
+        yield next(filter(None, found.groups()))
+
+
+def _missing_module(tail: str, project: Path, up: str = ".") -> str:
+    """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
+    found = re.search(r"^(?:ModuleNotFound|Import)Error: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
+    if not found:
+        return ""
+    top = found[1].partition(".")[0]
+    folder = folder_of_module(project / up, top)
+    if folder is not None:
+        return in_project(top, folder, above=up)
+    package, known = requirement(top)
+    name = package if package in found[1] else f"[{package}]"
+    condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"
+    return f"{condition}, add {'it' if name == package else name} to requirements in the spec and lock again"

@@ -1,0 +1,63 @@
+"""A mark of a process by which anybody on its machine finds out later whether it still runs.
+
+Process ids come again; so a mark has the boot, the process namespace, the process id and when the process started.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_STARTED = 19
+"""Place of ``starttime`` behind the program's name in ``/proc/PID/stat``, see ``proc_pid_stat(5)``."""
+
+
+def mark() -> str:
+    """Return the mark of this process; empty where the kernel reports nothing."""
+    try:
+        return f"{_world()} {os.getpid()} {_started(os.getpid())}"
+    except (OSError, IndexError):
+        return ""
+
+
+def lives(text: str) -> bool | None:
+    """Whether a mark's process runs; None if that cannot be known.
+
+    Another host or namespace may have marked it, ``/proc`` may not be there (in a chroot), or hide the processes of
+    others (``hidepid``): what is not seen there has ended only if there is nothing to send a signal to either.
+    """
+    boot, _, rest = text.partition(" ")
+    namespace, _, rest = rest.partition(" ")
+    number, _, started = rest.partition(" ")
+    try:
+        if f"{boot} {namespace}" != _world() or not number.isdecimal():
+            return None
+    except OSError:
+        return None
+    try:
+        return _started(int(number)) == started
+    except FileNotFoundError:
+        return None if _exists(int(number)) else False
+    except (OSError, IndexError):
+        return None
+
+
+def _exists(number: int) -> bool:
+    """Whether the kernel knows a process, its own user's or not."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _world() -> str:
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def _started(number: int) -> str:
+    """Clock ticks after boot; empty for a process that has ended and is not yet waited for."""
+    state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    return "" if state in "ZX" else fields[_STARTED - 1]
