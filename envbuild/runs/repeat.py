@@ -175,7 +175,7 @@ class Repeat:
         copy: what a copy of the project holds; None to work in the project itself.
         folder: for copies and logs; on the project's file system.
         digest: makes what takes a stream, ``stdout`` or ``stderr``, of a run that starts now.
-        values: bytes of parameter values that the traces of the first two runs keep.
+        values: bytes of parameter values that traces keep, of all runs: profilers see that they are read.
         trace: leave a step trace.
         limit: how long a run may take; the first one that ends well sets it unless it was asked for.
         vary: what each run but the first gets otherwise; see ``variations``.
@@ -372,7 +372,7 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         request = msgspec.structs.replace(request, workspace=folder / "project", mounts=mounts)
     variables = dict(request.own_variables)
     if plan.trace:
-        variables |= trace_variables(plan.values if number < 2 else 0)
+        variables |= trace_variables(plan.values)
     inside = ",".join(each for each in _IN_PROCESS if each in plan.vary)
     if inside and varied:
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"

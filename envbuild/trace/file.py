@@ -10,6 +10,7 @@ import os
 import struct
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from envbuild.core.fs import open_regular
+from envbuild.core.fs import atomic_file, open_regular
 from envbuild.errors import UsageError
 
 FORMAT = 1
@@ -146,6 +147,11 @@ class Trace:
     damaged: str = ""
     _values: dict[tuple[int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
 
+    @property
+    def has_values(self) -> bool:
+        """Whether values of tensors were kept."""
+        return bool(self._values)
+
     def values(self, step: Step, place: int) -> bytes | None:
         """Return a tensor's values as they were at a step; None if they were not kept."""
         found = None
@@ -185,6 +191,31 @@ def read(path: Path) -> Trace:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
+def drop_values(path: Path) -> None:
+    """Write a trace anew without the values in it, if it has some; what is behind a damage is dropped too.
+
+    Raises:
+        TraceError: as ``read``.
+        OSError: it cannot be written.
+    """
+    if not read(path).has_values:
+        return
+    with open_regular(path, follow=False) as stream, atomic_file(path, sync=False) as target:
+        target.write(stream.read(len(MAGIC)))
+        with suppress(_DamagedError):
+            for _, body in _Reader(path, stream).frames():
+                if body[:1] != b"V":
+                    length = len(body).to_bytes(4, "little")
+                    target.write(length + crc32(body, crc32(length)).to_bytes(4, "little") + body)
+
+
+def drop_values_of(folder: Path) -> None:
+    """Drop the values from all traces in the folder of a run, as far as they can be read and written."""
+    for path in folder.glob("trace-*.bin"):
+        with suppress(OSError, TraceError):
+            drop_values(path)
+
+
 class _Reader:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.stream = path, stream
@@ -199,7 +230,7 @@ class _Reader:
     def read(self) -> Trace:
         damaged = ""
         try:
-            for start, body in self._frames():
+            for start, body in self.frames():
                 self._take(start, body)
         except _DamagedError as error:
             damaged = str(error)
@@ -215,7 +246,7 @@ class _Reader:
             _values=self.values,
         )
 
-    def _frames(self) -> Iterator[tuple[int, bytes]]:
+    def frames(self) -> Iterator[tuple[int, bytes]]:
         """Yield where each frame's body starts, and the body."""
         while head := self.stream.read(_FRAME.size):
             start = self.stream.tell() - len(head)

@@ -274,7 +274,7 @@ def run_again(
         request=request,
         slots=plan.slots[:count],
         folder=plan.folder / "again",
-        values=0,
+        values=plan.values if trace else 0,
         trace=trace,
         vary=vary,
         number=1 if vary else 0,

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from envbuild.verification.masking.lines import TextDifference
     from envbuild.verification.nodes import NodeTable
 
+_VALUED = 2
+"""Runs of which traces keep values: a difference is shown between two."""
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
 _MOST = 1000
@@ -54,7 +56,7 @@ class VerifyOptions:
         jobs: how many at once; None for as many as fit.
         in_place: in the project itself instead of copies.
         ignore: patterns of what is not compared: paths, ``metric:NAME``, ``stdout``, ``stdout:LINE``, ``stderr``.
-        values: bytes of parameter values that the first two traces keep.
+        values: bytes of parameter values that traces keep; those of the first two runs stay.
         sign: an SSH key to sign the attestation with.
         diagnose: where runs differ, run again to find out more.
         cost: measure switches instead.
@@ -259,6 +261,9 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
 
 def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
     """Run as often as asked, or until one fails; copies with results seen before are removed at once."""
+    from envbuild.record.history import process_folder
+    from envbuild.trace.file import drop_values_of
+
     with events.phase("run", total=session.asked, unit="runs") as advance:
 
         def each(found: Repeated) -> None:
@@ -267,6 +272,8 @@ def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
             session.note_mentioned(found)
             advance(1)
             record = found.record
+            if found.number >= _VALUED:
+                drop_values_of(process_folder(session.plan.request.project, record.id))
             events.report(
                 RunEnded(
                     number=found.number + 1,

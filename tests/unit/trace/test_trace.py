@@ -17,7 +17,7 @@ from envbuild.runtime.hook import trace_file as written
 from envbuild.runtime.hook import trace_measure
 from envbuild.trace import compare as trace
 from envbuild.trace import file
-from envbuild.trace.file import TraceError
+from envbuild.trace.file import TraceError, drop_values, drop_values_of
 from envbuild.trace.values import compare
 from tests.support.traces import Values, make_trace
 
@@ -257,6 +257,29 @@ def test_values_are_kept_once_and_as_long_as_there_is_room(tmp_path: Path) -> No
     assert short.values(short.steps[3], 0) is None
     assert short.values(short.steps[3], 1) == struct.pack("<f", 0.5)
     assert trace.read(make_trace(tmp_path / "3", WEIGHTS)).values(found.steps[0], 0) is None
+
+
+def test_values_can_be_dropped(tmp_path: Path) -> None:
+    """All else stays, as far as the file is whole; a file without values is not touched."""
+    path = make_trace(tmp_path / "1", WEIGHTS, budget=10_000)
+    before = trace.read(path)
+    drop_values(path)
+    after = trace.read(path)
+    assert not after.has_values
+    assert [each.digests for each in after.steps] == [each.digests for each in before.steps]
+    assert (after.ended, after.damaged, after.notes) == (before.ended, before.damaged, before.notes)
+    bare = make_trace(tmp_path / "2", WEIGHTS)
+    number = bare.stat().st_ino
+    drop_values(bare)
+    assert bare.stat().st_ino == number
+    assert path.read_bytes() == bare.read_bytes()
+    cut = make_trace(tmp_path / "3", WEIGHTS, budget=10_000)
+    cut.write_bytes(cut.read_bytes()[:-30])
+    steps = len(trace.read(cut).steps)
+    (tmp_path / "3" / "trace-foreign.bin").write_bytes(b"no trace")
+    drop_values_of(tmp_path / "3")
+    assert len(trace.read(cut).steps) == steps
+    assert not trace.read(cut).has_values
 
 
 def floats(kind: str, *numbers: float) -> bytes:
