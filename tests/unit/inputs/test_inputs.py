@@ -8,7 +8,8 @@ import re
 import resource
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from blake3 import blake3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError, SpecError
 from envbuild.inputs import hashing
 from envbuild.inputs.digest import digest_inputs, seal_inputs
@@ -341,9 +343,33 @@ def test_content_digests_are_blake3(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for large in (hashing.LARGE, 1):
         monkeypatch.setattr(hashing, "LARGE", large)
         descriptor = os.open(tmp_path / "f", os.O_RDONLY)
-        digests.add(hashing._content(descriptor, size))
+        digests.add(hashing._content(descriptor, size, lambda amount: None))
         os.close(descriptor)
     assert digests == {(blake3(content).digest(), size)}
+
+
+def test_a_large_file_is_reported_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terabyte takes an hour: a bar that moves at its end alone shows nothing. No byte is reported twice."""
+    monkeypatch.setattr(hashing, "LARGE", hashing._LARGE_PIECE)
+    size = 3 * hashing._LARGE_PIECE + 1
+    (tmp_path / "large").write_bytes(b"")
+    os.truncate(tmp_path / "large", size)
+    (tmp_path / "small").write_bytes(bytes(1000))
+    progress = Phases()
+    digest_inputs(tmp_path, ["large", "small"], progress=progress)
+    assert sorted(progress.amounts) == [1, 1000, *[hashing._LARGE_PIECE] * 3]
+
+
+class Phases:
+    """Collects the bytes that are reported."""
+
+    def __init__(self) -> None:
+        self.amounts: list[int] = []
+
+    @contextmanager
+    def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> Iterator[Advance]:
+        """Collect those of phases of bytes."""
+        yield self.amounts.append if unit == "B" else lambda amount: None
 
 
 def test_many_files_on_all_cores_give_the_digest_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

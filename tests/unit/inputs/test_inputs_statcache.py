@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from blake3 import blake3
 
+from envbuild.core.progress import Advance
 from envbuild.inputs import hashing, state
 from envbuild.inputs.digest import digest_inputs
 from envbuild.inputs.statcache import MARGIN, MARGIN_ELSEWHERE, StatCache, stat_key
@@ -26,9 +27,9 @@ def _read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     sizes: list[int] = []
     real = hashing._content
 
-    def counted(descriptor: int, size: int) -> tuple[bytes, int]:
+    def counted(descriptor: int, size: int, advance: Advance) -> tuple[bytes, int]:
         sizes.append(size)
-        return real(descriptor, size)
+        return real(descriptor, size, advance)
 
     monkeypatch.setattr(hashing, "_content", counted)
     return sizes
