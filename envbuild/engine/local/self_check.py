@@ -31,6 +31,13 @@ _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
 _ELSEWHERE = "choose another disk: export ENVBUILD_STORE=FOLDER"
+_PROC = "mount /proc"
+"""What ``program_process.py`` reports where the kernel refuses a new one (Linux, mount_too_revealing)."""
+_UNHIDE = (
+    "start the container with --security-opt systempaths=unconfined (podman: unmask=ALL), or with --privileged; or "
+    "start Docker or podman"
+)
+_RIGHTS = ("CapBnd:", "CapEff:", "NoNewPrivs:", "Seccomp:")
 _PATIENCE = 30.0
 _ODD = 981_173_107
 """A time in seconds that is no multiple of two."""
@@ -55,7 +62,7 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         device = scratch.stat().st_dev
     folders = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     names = [str(scratch), device, folders, prefixes()]
-    key = sha256_json([__version__, boot, os.geteuid(), *names, _namespace()])
+    key = sha256_json([__version__, boot, os.geteuid(), *names, _namespace(), _confinement()])
     note = notes / f"{key}.json"
     if boot:
         with suppress(OSError, msgspec.MsgspecError):
@@ -227,6 +234,8 @@ def _explained(failed: str, number: int) -> tuple[str, str]:
         return why, "let users have namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"
     if _is(_MOST, "0"):
         return why, "let users have namespaces: sudo sysctl user.max_user_namespaces=65536"
+    if failed == _PROC and _hidden():
+        return f"{why}, since parts of this container's own /proc are hidden ({_hidden()[0]})", _UNHIDE
     return why, "start Docker or podman; in a container: start it with --privileged"
 
 
@@ -234,6 +243,25 @@ def _is(path: Path, value: str) -> bool:
     with suppress(OSError):
         return path.read_text().strip() == value
     return False
+
+
+def _confinement() -> list[str]:
+    """Name what of a container decides too: rights, whether there is a filter of system calls, what of /proc is hidden.
+
+    Containers of one machine and one user may share a store, and differ in these.
+    """
+    with suppress(OSError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return [line for line in lines if line.startswith(_RIGHTS)] + _hidden()
+    return []
+
+
+def _hidden() -> list[str]:
+    """Return the places in /proc that something else is mounted over: no other /proc can be mounted then."""
+    with suppress(OSError):
+        mounts = [line.split(" ", 5)[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        return sorted(place for place in mounts if place.startswith("/proc/"))
+    return []
 
 
 def _namespace() -> str:

@@ -91,6 +91,31 @@ def test_what_the_kernel_refuses_is_no_answer_for_good(tmp_path: Path, monkeypat
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
 
 
+def test_what_works_in_one_container_is_tried_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may share a store, a user and a user namespace, and differ in rights, filters and hidden parts of /proc."""
+    way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
+    tried: list[Path] = []
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(self_check, "_find", lambda scratch: tried.append(scratch) or way)
+    for confinement in (["CapBnd: 0"], ["CapBnd: 0"], ["CapBnd: 0", "/proc/kcore"], ["CapBnd: 1"]):
+        monkeypatch.setattr(self_check, "_confinement", lambda found=confinement: found)
+        assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way
+    assert len(tried) == 3
+
+
+def test_a_container_that_hides_parts_of_proc_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Docker's do without more rights: ``mount`` of a new one is then refused to all but the machine's root."""
+    monkeypatch.setattr(self_check, "_hidden", lambda: ["/proc/acpi", "/proc/kcore"])
+    why, hint = self_check._explained("mount /proc", errno.EPERM)
+    assert why == (
+        "the kernel does not let this user mount /proc: Operation not permitted, since parts of this container's own "
+        "/proc are hidden (/proc/acpi)"
+    )
+    assert hint.startswith("start the container with --security-opt systempaths=unconfined (podman: unmask=ALL)")
+    monkeypatch.setattr(self_check, "_hidden", list)
+    assert self_check._explained("mount /proc", errno.EPERM)[0].endswith("Operation not permitted")
+
+
 def test_a_root_without_devices_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As somebody makes one for ``chroot``: another disk for the store, as advised before, would not help."""
     missing = OSError(errno.ENOENT, "No such file or directory", "/dev/null")
