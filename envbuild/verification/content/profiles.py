@@ -12,6 +12,7 @@ from typing import Any
 
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.content.json_texts import Number
+from envbuild.verification.masking.log_blocks import TIMES_OF_QUERY
 
 _KNOWN = frozenset(("target_description", "sys_path", "sys_prefixes"))
 _SAMPLED = ("start_time", "duration", "sample_count", "start_call_stack")
@@ -34,11 +35,7 @@ _PARTS, _OF_PART, _OF_SQL = (
     frozenset(("sql", "cpu_time", "total_time")),
 )
 """What DuckDB 2 has: the parts of a profile, and of each operator and of the query in it."""
-_TIMES = re.compile(
-    r"(?:query\.|physical_planner\.|planner\.|optimizer\.|io\.)(?:total_(?:read_|write_)?time|cpu_time|binding_time)"
-    r"|(?:optimizer|physical_planner)\.[a-z_]+|system\.blocked_thread_time|operator\.timing"
-)
-_TIMES_OF_QUERY = re.compile(
+_OLD_TIMES = re.compile(
     r"latency|cpu_time|blocked_thread_time|operator_timing|all_optimizers|cumulative_optimizer_timing"
     r"|planner|planner_binding|physical_planner|(?:physical_planner|optimizer)_[a-z_]+"
 )
@@ -119,10 +116,10 @@ def without_query_times(out: Canonical, path: str, table: dict[str, Any]) -> dic
     if table.keys() >= _PARTS:
         for name, part in table.items():
             for each in [part] if isinstance(part, dict) else _operators(part) if name == "operator" else []:
-                left_out(each, f"{name}.", _TIMES)
+                left_out(each, f"{name}.", TIMES_OF_QUERY)
     else:
         for each in (table, *_operators(table["children"])):
-            left_out(each, "", _TIMES_OF_QUERY)
+            left_out(each, "", _OLD_TIMES)
     out.leave_out(below(path, "times of a query"), json.dumps(taken), "profile")
     return table
 

@@ -5,7 +5,7 @@ the database locked, is luck (``prefect/server/services/telemetry.py``). XGBoost
 rank at the same time to the same stream, so that two lines may be one, and an empty one be behind it
 (``xgboost/dask/__init__.py``). pyinstrument prints what it saw when it looked, so many times a second
 (``pyinstrument/renderers/console.py``), memory_profiler what each line took, pytorch-ignite what its handlers did
-(``ignite/handlers/time_profilers.py``).
+(``ignite/handlers/time_profilers.py``). DuckDB returns the profile of a query as JSON.
 """
 
 from __future__ import annotations
@@ -169,3 +169,39 @@ class HandlerTimes:
         elif self._part == "handlers" and _UNSPENT.fullmatch(line) is None:
             self._part = ""
         return None
+
+
+_BEGINNING = ("{", '    "io": {', '        "total_bytes_read": ')
+"""The first lines of a profile of DuckDB 2, the third up to its number; no settings of an optimiser begin like that."""
+_PART_OF_QUERY = lazy(r' {4}"([a-z_]+)": [\[{]\s*')
+_TIME_OF_QUERY = lazy(rf'( {{8,}}"([a-z_]+)": ){_SECONDS}(,?)\s*')
+TIMES_OF_QUERY = lazy(
+    r"(?:query\.|physical_planner\.|planner\.|optimizer\.|io\.)(?:total_(?:read_|write_)?time|cpu_time|binding_time)"
+    r"|(?:optimizer|physical_planner)\.[a-z_]+|system\.blocked_thread_time|operator\.timing"
+)
+"""Parts of such a profile with the names of times in them."""
+
+
+class QueryTimes:
+    """Finds the times in a profile of DuckDB's in a stream, whose lines are given one by one; all else of it counts."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._part = ""
+
+    def masked(self, line: str) -> str | None:
+        """Return a line without its time; None if it has none."""
+        if self._seen < len(_BEGINNING):
+            begun = line == _BEGINNING[self._seen] or (self._seen > 1 and line.startswith(_BEGINNING[self._seen]))
+            self._seen = self._seen + 1 if begun else int(line == _BEGINNING[0])
+            self._part = "io"
+        elif line.startswith("}"):
+            self._seen = 0
+        elif (named := _PART_OF_QUERY.fullmatch(line)) is not None:
+            self._part = named[1]
+        elif (found := _TIME_OF_QUERY.fullmatch(line)) is not None and self._is_time(found[2]):
+            return f"{found[1].strip()} ⟨time⟩{found[3]}"
+        return None
+
+    def _is_time(self, name: str) -> bool:
+        return TIMES_OF_QUERY.fullmatch(f"{self._part}.{name}") is not None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.masking.log_blocks import HandlerTimes, LogBlocks, MemoryTable, Samples
+from envbuild.verification.masking.log_blocks import HandlerTimes, LogBlocks, MemoryTable, QueryTimes, Samples
 from envbuild.verification.masking.masks import BY_CLOCK, PROFILE, PROFILE_OF_SAMPLES, SLOWEST, Masked, Masks
 from envbuild.verification.masking.tables import Shown, Tables
 
@@ -125,7 +125,7 @@ class _Reports:
         self._stamp = ""
         self._slowest = _Slowest()
         self._blocks, self._samples, self._memory = LogBlocks(), Samples(), MemoryTable()
-        self._handlers = HandlerTimes()
+        self._handlers, self._query = HandlerTimes(), QueryTimes()
 
     def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
@@ -166,7 +166,8 @@ class _Reports:
             return shown.text, Masked("⟨profile⟩", frozenset([PROFILE_OF_SAMPLES]))
         if (row := self._memory.masked(shown.common)) is not None:
             return shown.text, Masked(row, frozenset(["memory"]))
-        if (row := self._handlers.masked(shown.text)) is not None:
+        times = self._handlers.masked(shown.text), self._query.masked(shown.text)
+        if (row := times[0] or times[1]) is not None:
             return shown.text, Masked(row, frozenset(["times"]))
         masked = self._masks.mask(self._stamped(shown.common))
         if report and not masked.left_out:
