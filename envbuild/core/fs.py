@@ -35,6 +35,7 @@ _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 """The way out when the store's disk takes no more."""
 
+_OTHERS = "choose a folder that this user may write to: export ENVBUILD_STORE=FOLDER"
 _WRITABLE = (
     "mount it so that it can be written, or copy the store to another folder: cp -a STORE FOLDER; "
     "export ENVBUILD_STORE=FOLDER"
@@ -50,6 +51,8 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 def way_out(number: int | None) -> str:
     """Return what to do where the store's file system refuses a write, by the error's number."""
+    if number in (errno.EACCES, errno.EPERM):
+        return _OTHERS
     return _WRITABLE if number == errno.EROFS else ELSEWHERE
 
 

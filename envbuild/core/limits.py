@@ -22,7 +22,7 @@ _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 """What the loader of glibc or musl answers where a module written in C finds no room."""
 _NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
 """What programs in C and Rust write before they abort."""
-_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread")
+_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b")
 _NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)

@@ -15,6 +15,7 @@ from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, stated, validators
 from envbuild.spec.keys import STANDALONE
+from envbuild.spec.optional import names_in, optional_of
 from envbuild.spec.system_keys import DEFAULTS
 
 DISTRIBUTIONS = {
@@ -414,8 +415,9 @@ def _requirements(
         return lines, "Python packages, from pyproject.toml.", ()
     if lines := _valid(poetry):
         return lines, "Python packages, from pyproject.toml (Poetry's table).", ()
-    imported = sorted(_imports(folder))
-    known = {DISTRIBUTIONS[name] for name in imported if name in DISTRIBUTIONS}
+    imports, optional = _imports(folder)
+    imported = sorted(imports)
+    known = {DISTRIBUTIONS[name] for name in imported if name in DISTRIBUTIONS} | optional
     if "keras" in known and not known & {"tensorflow-cpu", "torch", "jax"}:
         known.add("tensorflow-cpu")
     if "torch" in known:
@@ -513,9 +515,13 @@ def _parses(source: str) -> bool:
     return True
 
 
-def _imports(folder: Path) -> set[str]:
-    """Return top-level names imported from elsewhere: not the standard library, not the project's own."""
+def _imports(folder: Path) -> tuple[set[str], set[str]]:
+    """Return top-level names imported from elsewhere, and distributions that parts of these need.
+
+    The standard library and the project's own modules are left out.
+    """
     names: set[str] = set()
+    used: set[str] = set()
     own = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
     own |= {path.name for path in (folder / "src").iterdir()} if (folder / "src").is_dir() else set()
     for path in _sources(folder):
@@ -527,7 +533,9 @@ def _imports(folder: Path) -> set[str]:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         names |= set(_imported(tree)) - siblings
-    return {name for name in names - own - sys.stdlib_module_names if name.isascii()}
+        used |= set(names_in(tree))
+    found = {name for name in names - own - sys.stdlib_module_names if name.isascii()}
+    return found, set(optional_of(used, found))
 
 
 _COLAB = frozenset({"google.colab"})

@@ -75,7 +75,10 @@ def test_a_signal_at_any_moment_ends_the_command(own: Project, command: str) -> 
 
 @pytest.mark.both_engines
 def test_a_killed_run_leaves_no_container_for_long(own: Project) -> None:
-    """SIGKILL of ``run`` leaves its container; the next command that asks the engine removes it, or the next run."""
+    """SIGKILL of ``run`` leaves its container; the next command that asks the engine removes it, or the next run.
+
+    Its record has ``running`` for ever, and is shown as ``lost``.
+    """
     own.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n")
     process = own.start("run", "t.py")
     deadline = time.monotonic() + 300
@@ -85,8 +88,10 @@ def test_a_killed_run_leaves_no_container_for_long(own: Project) -> None:
         time.sleep(0.05)
     run = up[0].parents[1].name
     assert len(_containers(own, run)) == 1  # once its process is gone, another worker's command may remove it too
+    assert [record["state"] for record in own.must("runs", "--json").json] == ["running"]
     process.kill()
     process.communicate()
+    assert [record["state"] for record in own.must("runs", "--json").json] == ["lost"]
     own.write("t.py", "print('here')\n")
     own.must(*(("run", "t.py") if LOCAL else ("build",)))
     until(lambda: _containers(own, run) == [])  # at once, unless that other command is still about it

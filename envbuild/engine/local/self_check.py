@@ -79,7 +79,7 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
-        hint = way_out(error.errno) if error.errno == errno.EROFS else _ELSEWHERE
+        hint = way_out(error.errno) if error.errno in (errno.EROFS, errno.EACCES) else _ELSEWHERE
         if error.errno in FORBIDS and is_filtered():
             return f"cannot use {name}: {error.strerror}", ALLOW
         return f"cannot write to {name}: {error.strerror}", hint

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 import sqlite3
 import time
@@ -98,6 +99,10 @@ class Suite:
         return f"{self.base}/dists/{self.name}"
 
 
+LONGEST = 400
+"""Bytes of the cache's path: SQLite takes 512 for a file (os_unix.c, MAX_PATHNAME), with the name of its journal."""
+
+
 class _Validators(msgspec.Struct):
     """Headers by which a mirror's file is recognised."""
 
@@ -107,7 +112,16 @@ class _Validators(msgspec.Struct):
 
 @contextmanager
 def cache_errors(cache: Path) -> Iterator[None]:
-    """Turn what the cache's file system refuses, such as a full disk, into an error a person can act on."""
+    """Turn what the cache's file system refuses, such as a full disk, into an error a person can act on.
+
+    SQLite opens no file of a longer path, and its errors for that are those of a damaged disk.
+    """
+    length = len(os.fsencode(cache.absolute()))
+    if length > LONGEST:
+        raise IntegrityError(
+            f"the path of the cache {cache} has {length} bytes, and SQLite takes {LONGEST} at most",
+            "choose a folder with a shorter path: export ENVBUILD_STORE=FOLDER",
+        )
     try:
         yield
     except (OSError, sqlite3.Error) as error:

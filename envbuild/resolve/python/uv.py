@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from envbuild.core.fs import temporary_folder
-from envbuild.errors import EnvbuildError, ResolveError
+from envbuild.errors import BuildError, EnvbuildError, ResolveError
 from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.python.explain import failure, without_wheel
 from envbuild.resolve.python.indexes import Indexes
@@ -66,6 +66,7 @@ def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[s
     Raises:
         ResolveError: no set of versions fits, a package has no wheel, or uv is missing.
         IntegrityError: an index cannot be read.
+        BuildError: a limit of this process, such as ``ulimit -v``, ended uv.
     """
     with temporary_folder("envbuild-uv-") as folder:
         output, constraints = folder / "pylock.toml", folder / "constraints.txt"
@@ -231,7 +232,7 @@ def _failure(
 
     stderr = done.stderr
     if limit := limits.of_child(done.returncode, stderr):
-        return ResolveError(f"uv was ended before it had resolved the Python requirements: {limit[0]}", limit[1])
+        return BuildError(f"uv was ended before it had resolved the Python requirements: {limit[0]}", limit[1])
     if done.returncode < 0:
         return ResolveError(
             f"uv was ended by signal {-done.returncode} before it had resolved the Python requirements", "lock again"

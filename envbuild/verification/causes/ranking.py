@@ -47,6 +47,8 @@ _UNSEEN = 12
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
+    if cut_off := list(_of_a_limit(evidence)):
+        return tuple(cut_off)  # what it had not come to yet differs: calls of the clock, say, did not make that
     called, foreign = (
         [each for each in of_sources(evidence) if not _is_disproved(evidence, *each)],
         list(of_foreign(evidence)),
@@ -186,6 +188,20 @@ def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
             weight=20,
             what=what,
             attempt="declare what it fetches as inputs, and run with --network none",
+        )
+
+
+def _of_a_limit(evidence: Evidence) -> Iterator[Finding]:
+    """Yield that one run alone was ended at the limit of time that the user or ``verify`` set."""
+    limits = [each.timed_out for each in (evidence.a, evidence.b) if each.timed_out is not None]
+    if len(limits) == 1:
+        yield Finding(
+            area="results",
+            weight=95,
+            what=f"one run was ended by its time limit of {limits[0]:.0f} s, before it was done: it was slower, or "
+            "waited for something",
+            attempt=f"allow more time: --timeout {max(1, round(limits[0] / 6))}m; if it ends there too, the note has "
+            "the line where it was",
         )
 
 

@@ -40,6 +40,7 @@ _NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\
 _ENDS = frozenset(("source_id", "destination_id"))
 _INPUTS = _ENDS | {"input_uuid", "source_type", "destination_type"}
 """MLflow's table of what a run had and made, whose ends are runs, among others (``SqlInput``)."""
+_FRACTION = re.compile(r"\d{1,18}\.\d{1,20}(?:e[+-]?\d{1,3})?|\d{1,18}e-\d{1,3}", re.ASCII)
 _TABLE = re.compile(r"(?i)CREATE TABLE [^(]*\(")
 _COMMENT = re.compile(r"--|/\*")
 _PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|[(),]""")
@@ -205,6 +206,9 @@ def _rows(
                 out.leave_out(where, value, "identity")
             elif isinstance(value, str) and of_runs.is_drawn(row, name, value):
                 out.leave_out(where, value, "names")
+            elif (measured := of_runs.measurement(row, name)) and (found_number := _number(value)) is not None:
+                out.add(where, type(value).__name__)
+                values.number(out, f"{where}[{at}] {measured}", measured, found_number, str(value))
             elif isinstance(value, str) and _is_json(name, value):
                 out.add(where, "JSON")
                 nested(out, where, value.encode())
@@ -226,6 +230,13 @@ def _rows(
                     nested(out, where, value)
             else:
                 out.add(where, "NULL")
+
+
+def _number(value: object) -> float | None:
+    """Return a number with a fraction, which may be written as text in JSON; None for all else, such as counts."""
+    if isinstance(value, str):
+        value = float(value) if _FRACTION.fullmatch(value) is not None else None
+    return value if isinstance(value, float) else None
 
 
 def _is_json(name: str, value: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
@@ -14,7 +14,7 @@ from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iterati
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
-from envbuild.verification.content.markup import read_xml
+from envbuild.verification.content.markup import read_fragment, read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
@@ -64,6 +64,9 @@ _OF_MODEL = re.compile(
 )
 """Names of texts that language models write, or are to write."""
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_OF_COLLECTION = re.compile(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
+"""Matplotlib's name of a form of which it draws many, such as the points of a scatter plot, behind two numbers that
+count (``draw_path_collection``)."""
 _COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
 """Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
 _DIGEST = re.compile(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
@@ -125,7 +128,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         text = _numbered(out, text)
     elif read_metrics(out, path, text) or _table(out, path, text):
         return
-    if text.lstrip()[:1] == "<" and read_xml(out, path, text):
+    if text.lstrip()[:1] == "<" and (read_xml(out, path, text) or read_fragment(out, path, text)):
         return
     _lines(out, path, text)
 
@@ -204,11 +207,12 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
     if isinstance(table, dict) and "nbformat" in table and isinstance(table.get("cells"), list):
         in_order(table)
         without_times_of_cells(out, table)
-        for cell in table["cells"]:
+        for number, cell in enumerate(table["cells"]):
             if isinstance(cell, dict) and isinstance(cell.get("id"), str):
                 out.leave_out("cells' ids", cell.pop("id"), "identity")
             if isinstance(cell, dict) and isinstance(cell.get("outputs"), list):
                 cell["outputs"] = _with_whole_streams(out, cell["outputs"])
+                _read_shown(out, below(path, f"cells[{number}]"), cell["outputs"])
     if is_trace(table):
         _trace(out, path, table, nested)
         return
@@ -242,6 +246,28 @@ def _with_whole_streams(out: Canonical, outputs: list[Any]) -> list[Any]:
         for name, parts in sorted(texts.items())
     ]
     return [*streams, *rest]
+
+
+def _read_shown(out: Canonical, path: str, outputs: Sequence[Any]) -> None:
+    """Count texts that cells showed whole, as files are, and take them out: columns have their names in other lines.
+
+    A page that is no XML stays as it is.
+    """
+    for at, each in enumerate(outputs):
+        data: object = each.get("data") if isinstance(each, dict) else None
+        if not isinstance(data, dict):
+            continue
+        for kind in ("text/html", "text/plain"):
+            text = data.get(kind)
+            lines: list[Any] = text if isinstance(text, list) else [text]
+            if not all(isinstance(line, str) for line in lines):
+                continue
+            where, whole = below(path, f"outputs[{at}].data.{kind}"), "".join(lines)
+            if kind == "text/plain":
+                _lines(out, where, whole)
+            elif not read_fragment(out, where, whole):
+                continue
+            data[kind] = "read" if isinstance(text, str) else ["read"] * len(lines)
 
 
 def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
@@ -285,6 +311,7 @@ def _value(
             return
         out.add(path, f"{{{len(value)}}}")
         names = value.keys()
+        tag = _tag_of(value)
         if values.are_statistics(key, value):
             for name, each in value.items():
                 out.add(path, name)
@@ -292,6 +319,9 @@ def _value(
             return
         for name, each in value.items():
             place = below(path, counted_name(out, path, name, "names of entries"))
+            if tag and isinstance(each, Number) and name.lower() == "value":
+                values.number(out, below(place, tag, " "), tag, each, each.text)
+                continue
             _value(out, place, name, each, nested, names, depth + 1)
     elif isinstance(value, list):
         if len(value) == 3 and _is_change(key, value[0], siblings):
@@ -364,6 +394,7 @@ def _numbered(out: Canonical, text: str) -> str:
     """Replace identities that were drawn for elements of a page by their place in it."""
     found = [name for name in _OWN_NAME.findall(text) if _DIGEST.fullmatch(name) is None]
     names = dict.fromkeys(name for name in found if _COUNTED.fullmatch(name) is None)
+    names |= dict.fromkeys(_OF_COLLECTION.findall(text))
     out.note_names([*names])
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:
@@ -469,6 +500,14 @@ def _long(names: Sequence[str]) -> tuple[int, int]:
     tags = [at for at, name in enumerate(names) if name.lower() in ("tag", "metric")]
     values = [at for at, name in enumerate(names) if name.lower() == "value"]
     return (tags[0], values[0]) if len(tags) == len(values) == 1 else (-1, -1)
+
+
+def _tag_of(entry: Mapping[str, Any]) -> str:
+    """Return the name of what an entry of a list of metrics has as its value, if that is measured for certain."""
+    names = [*entry]
+    tag, value = _long(names)
+    name = entry[names[tag]] if value >= 0 else ""
+    return name if isinstance(name, str) and _is_measured(name) else ""
 
 
 def _is_measured(name: str) -> bool:

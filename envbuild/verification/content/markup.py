@@ -22,6 +22,7 @@ _SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 _SPANS = frozenset(("rowspan", "colspan"))
 _PAGES = frozenset(("svg", "html"))
+_WHOLE = re.compile(r"\s*<(?:[?!]|html\b|svg\b)", re.IGNORECASE)
 _EVENTS = 1_000_000
 
 Event = Callable[[Canonical], None]
@@ -189,3 +190,17 @@ def read_xml(out: Canonical, path: str, text: str) -> bool:
     for event in reader.events:
         event(out)
     return True
+
+
+def read_fragment(out: Canonical, path: str, text: str) -> bool:
+    """Read a part of a page, as notebooks show tables: elements next to each other, and what of HTML pandas uses.
+
+    That is the blank that HTML names, and an attribute without a value.
+
+    Returns:
+        False, and nothing is counted, if it is no XML, or a whole page.
+    """
+    if _WHOLE.match(text) is not None:
+        return False
+    text = text.replace("&nbsp;", "&#160;").replace("<style scoped>", '<style scoped="">')
+    return read_xml(out, path, f"<div>{text}</div>")

@@ -31,6 +31,8 @@ _METRICS = (
     ("metric_name", "metric_value", frozenset(("model_id", "metric_name", "metric_step", "metric_value", "run_id"))),
 )
 """Tables of metrics of runs and of models: the columns of names and of values, and some that they have."""
+_NAMES, _VALUES = ("key", "tag", "metric", "metric_name"), ("value", "value_json", "metric_value")
+"""Columns of other programs' tables that have a row for each value, with its name (Optuna's attributes of trials)."""
 _RUN = "run_uuid"
 _TABLES = {
     "runs": (_RUN,),
@@ -61,6 +63,13 @@ class Table:
         known = (each for each in _METRICS if {*columns} >= each[2])
         name, self._value, _ = next(known, ("", "", frozenset()))
         self._name = columns.index(name) if name else -1
+        self._long = _long(columns) if not name else (-1, "")
+
+    def measurement(self, row: Sequence[object], column: str) -> str:
+        """Return the name of what a column has, in a table of any program, if it may be a measurement by that name."""
+        at, value = self._long
+        name = row[at] if at >= 0 and column == value else ""
+        return name if isinstance(name, str) and kind_of(name) in ("time", "rate", "memory") else ""
 
     def metric(self, row: Sequence[object], column: str) -> str:
         """Return the name of the metric whose value a column has; empty if it has none."""
@@ -93,6 +102,13 @@ class Table:
         """Return the rank of the run that a row is of; empty if it is of none that has one."""
         row = row[self._run - len(self._columns) :][:1] if self._run >= 0 else row
         return next((self._ranks[value] for value in row if isinstance(value, str) and value in self._ranks), "")
+
+
+def _long(columns: Sequence[str]) -> tuple[int, str]:
+    """Return where a table with a row for each value has their names, and the column of values; -1 if it is none."""
+    names = [at for at, name in enumerate(columns) if name.lower() in _NAMES]
+    found = [name for name in columns if name.lower() in _VALUES]
+    return (names[0], found[0]) if len(names) == len(found) == 1 else (-1, "")
 
 
 def ranks_of_candidates(connection: sqlite3.Connection) -> Mapping[str, str]:

@@ -323,3 +323,10 @@ def test_a_file_is_written_in_place_of_what_cannot_be_read(tmp_path: Path) -> No
             os.truncate(path, 1 << 40)
         atomic_write(path, b"new")
         assert path.read_bytes() == b"new"
+
+
+def test_the_way_out_of_a_store_that_is_anothers() -> None:
+    """Free space would not help where a user may not write, as in a store that root has made."""
+    for number in (errno.EACCES, errno.EPERM):
+        assert fs.way_out(number) == "choose a folder that this user may write to: export ENVBUILD_STORE=FOLDER"
+    assert fs.way_out(errno.ENOSPC) == fs.ELSEWHERE

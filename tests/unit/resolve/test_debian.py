@@ -12,6 +12,7 @@ import pytest
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import Os
+from envbuild.resolve.debian.archive import LONGEST, cache_errors
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_emulator, resolve_os
 from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, SuiteMaker, keyring, stanza, write_release
@@ -195,6 +196,17 @@ def test_package_files_of_a_snapshot_come_from_the_service_only(mirror: Path) ->
     assert list(deb_urls(found, apt=apt).values()) == [
         ("http://s.invalid/archive/debian/20250101T000000Z/pool/main/b/base-files/base-files_12_amd64.deb",)
     ]
+
+
+def test_a_cache_of_a_long_path_is_reported(tmp_path: Path) -> None:
+    """SQLite opens no file there, and the disk was blamed for it."""
+    cache = tmp_path / ("n" * 200) / ("m" * 200)
+    with pytest.raises(IntegrityError) as caught, cache_errors(cache):
+        pytest.fail("nothing is tried")
+    assert caught.value.message == (
+        f"the path of the cache {cache} has {len(str(cache))} bytes, and SQLite takes {LONGEST} at most"
+    )
+    assert caught.value.hint == "choose a folder with a shorter path: export ENVBUILD_STORE=FOLDER"
 
 
 def test_a_cache_that_cannot_be_written_is_reported(mirror: Path) -> None:

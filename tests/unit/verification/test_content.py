@@ -281,6 +281,11 @@ SAME = {
         b"<svg><dc:date>2026-11-21T08:00:07</dc:date><g id='m0f9e8d7c6'/><use href='#m0f9e8d7c6'/></svg>",
         "line 1 differs",
     ),
+    "svg of a scatter plot": (
+        b"<svg><path id='C0_0_06de8f12c0'/><use href='#C0_0_06de8f12c0'/><path id='C0_1_1234567890'/></svg>",
+        b"<svg><path id='C0_0_ff09331941'/><use href='#C0_0_ff09331941'/><path id='C0_1_0f9e8d7c6b'/></svg>",
+        "only the container's bytes differ",
+    ),
     "html": (
         b"<html><!-- 2026-11-21 08:00:00 --><p>0.91",
         b"<html><!-- 2026-11-21 08:00:03 --><p>0.91",
@@ -571,6 +576,10 @@ OTHER = {
         as_json(best="509e2a7676904880919968907a922f9d"),
     ),
     "pdf": (PDF % (b"080000", b"loss 1", b"", b""), PDF % (b"080000", b"loss 2", b"", b"")),
+    "which point of a scatter plot": (
+        b"<svg><path id='C0_0_06de8f12c0'/><path id='C0_1_1234567890'/><use href='#C0_0_06de8f12c0'/></svg>",
+        b"<svg><path id='C0_0_06de8f12c0'/><path id='C0_1_1234567890'/><use href='#C0_1_1234567890'/></svg>",
+    ),
     "which element": (
         b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m1a2b3c4d5'/></svg>",
         b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m5d4c3b2a1'/></svg>",

@@ -697,6 +697,14 @@ def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) ->
     assert whats(evidence(**both)) == [what]
 
 
+def test_a_run_that_its_time_limit_ended_is_the_cause_alone() -> None:
+    """What it had not come to yet differs, so that no call of the clock made that."""
+    source = "import time\nprint(time.perf_counter())\n"
+    (cause,) = rank_causes(evidence(a=record(), b=record(timed_out=61.0, exit_code=143), sources={"train.py": source}))
+    assert "ended by its time limit of 61 s" in cause.what
+    assert "--timeout 10m" in cause.attempt
+
+
 def test_another_seed_of_hashes_in_both_runs_is_no_cause() -> None:
     """Dask sets one for its workers; one that is drawn or removed may be a cause."""
 
