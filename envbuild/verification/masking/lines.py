@@ -16,7 +16,7 @@ _MOMENT = (
 )
 _MOMENTS = lazy(_MOMENT)
 _TIMES = lazy(
-    rf"{_MOMENT}|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
+    rf"{_MOMENT}|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|[µμ]s|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
 )
 _LONG = 48

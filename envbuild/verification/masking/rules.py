@@ -499,7 +499,7 @@ TABLE = (
         "times",
         "time",
         "s minutes mins hour",
-        rf"{_FREE}{NUMBER}\s?(?:(?-i:ns|us|µs|ms)|secs?|seconds?|minutes?|mins|hours?)\b",
+        rf"{_FREE}{NUMBER}\s?(?:(?-i:ns|us|[µμ]s|ms)|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
     # Not "0.1 min, 0.9 max", nor "loss 0.5 (0.1 min)".
     _rule(

@@ -72,8 +72,8 @@ _PATH = re.compile(r"\[\d*\]")
 _PLACE = re.compile(r"(?:.*, )?line \d+(?:: (?P<column>.*))?$|[\d.]*$", re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
 _UNIT = re.compile(
-    r"\s?(?:[nuµm]?s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|(?:milli|micro|nano)seconds?"
-    r"|[A-Za-z]+/(?:s|sec|second|min|minute|h|hour)|(?:s|sec|ms|us|µs|seconds)/[A-Za-z]+"
+    r"\s?(?:[nuµμm]?s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|(?:milli|micro|nano)seconds?"
+    r"|[A-Za-z]+/(?:s|sec|second|min|minute|h|hour)|(?:s|sec|ms|us|[µμ]s|seconds)/[A-Za-z]+"
     r"|(?:\w+\s){0,2}(?:per|a|in each|each|of a)\s(?:second|minute|hour|ms))(?![\w])"
 )
 _ROW = re.compile(r"\s+-?\d[\d.eE+-]*(?:\s|$)")

@@ -97,6 +97,30 @@ def test_columns_of_a_table_that_a_notebook_shows(kind: str, template: str, *, l
     assert _why(one, _shown(kind, template, 0.955556, 0.078588, lines=not lines))
 
 
+def _by_papermill(second: int, took: float) -> bytes:
+    times = {
+        "start_time": f"2026-11-27T12:58:{second}.250000+00:00",
+        "end_time": f"2026-11-27T12:58:{second + 1}.500000+00:00",
+        "duration": took,
+        "status": "completed",
+    }
+    cell = {"cell_type": "code", "outputs": [], "metadata": {"papermill": times}}
+    return json.dumps({"nbformat": 4, "cells": [cell], "metadata": {"papermill": times}}).encode()
+
+
+def test_the_times_of_papermill_leave_no_doubt() -> None:
+    """A duration is left out for what it is between; one that is not counts as any other does by its name."""
+    one, other = (read(_by_papermill(second, 1.25), Masks(_NOW).with_files((), dict, 60.0)) for second in (10, 20))
+    assert one is not None
+    assert other is not None
+    assert compare(one, other).same
+    assert not one.short
+    assert not any(one.exact.values())
+    strange = read(_by_papermill(10, 1.5), Masks(_NOW).with_files((), dict, 60.0))
+    assert strange is not None
+    assert strange.short or any(strange.exact.values())
+
+
 def test_columns_of_a_table_that_is_a_part_of_a_page() -> None:
     """pandas' ``Styler`` writes a style and a table next to each other, with blanks that HTML names."""
     one, other, worse = (

@@ -298,6 +298,13 @@ def test_what_is_known_of_a_long_line_holds_for_all_runs(text: str, first: int) 
     assert kinds[other] == frozenset()
 
 
+@pytest.mark.parametrize("letter", ["\u00b5", "\u03bc"])
+def test_microseconds_are_written_with_either_letter(letter: str) -> None:
+    """IPython writes the Greek letter where others write the micro sign."""
+    line = f"CPU times: user 20.1 ms, sys: 218 {letter}s, total: 20.3 ms"
+    assert MASKS.mask(line).text == "CPU times: user ⟨time⟩, sys: ⟨time⟩, total: ⟨time⟩"
+
+
 def test_the_end_of_a_date_is_no_name() -> None:
     """Two runs that began in the same second have it in common, which makes it no part of the data."""
     assert MASKS.mask("2/2 [00:01<00:00, 9.5it/s, v_num=2-36]").names == ()
