@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_text
-from envbuild.verification.content.parquet_pages import Column, texts_of
+from envbuild.verification.content.parquet_pages import Column, may_have_nan, texts_of
 from envbuild.verification.content.thrift import Thrift
 from envbuild.verification.masking.masks import moment_of
 
@@ -121,7 +121,15 @@ def _are_measured(
     logical = schema[name].get(10, {})
     if len(ends) != 2 or not (_TIMESTAMP in logical or (not logical and schema[name].get(6) is None)):
         return False
-    return leave_out_numbers(out, where, Numbers(name, data, ends[0], ends[1], dated=bool(logical)))
+    column = Numbers(name, data, ends[0], ends[1], dated=bool(logical))
+    if isinstance(column.least, float) and may_be_measured(name):
+        trial = Canonical(masks=out.masks, left=out.left)
+        pages = Column(facts[4], facts[5], schema[name].get(3) == _OPTIONAL)
+        unknown = may_have_nan(trial, data, pages, code)
+        out.left = max(0, trial.left)
+        if unknown:
+            return False
+    return leave_out_numbers(out, where, column)
 
 
 class Numbers(NamedTuple):

@@ -1,4 +1,4 @@
-"""Texts in a column of a Parquet file, row by row, from its pages.
+"""Texts in a column of a Parquet file, row by row, from its pages; and whether its numbers have one that is none.
 
 Read are plain pages and those with a dictionary, uncompressed or in Snappy, gzip or Zstandard, of columns that are in
 no list. Statistics do not count, they follow from the values; nor do sizes and checksums.
@@ -20,7 +20,7 @@ from envbuild.verification.content.thrift import Thrift
 
 _ROWS = 100_000
 """Texts that are compared one by one."""
-_PLAIN, _BY_NUMBER = 0, (2, 8)
+_PLAIN, _BY_NUMBER, _RUNS = 0, (2, 8), 3
 _DATA, _DICTIONARY, _NEW_DATA = 0, 2, 3
 """Kinds of pages."""
 _WIDEST, _SHIFT = 32, 28
@@ -59,6 +59,51 @@ def texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
         return _texts_of(out, data, column)
     except (struct.error, KeyError, TypeError, IndexError, ValueError) as error:
         raise UnreadableError(f"damaged pages: {error}") from None
+
+
+def may_have_nan(out: Canonical, data: bytes, column: Column, code: str) -> bool:
+    """Whether a column of floating-point numbers may have one that is no number, which statistics do not show.
+
+    Args:
+        out: counts what is unpacked.
+        data: all pages.
+        column: what the footer has about them; none of its values is missing.
+        code: how ``struct`` reads a number.
+    """
+    try:
+        return _may_have_nan(out, data, column, code)
+    except (struct.error, KeyError, TypeError, IndexError, ValueError, UnreadableError):
+        return True
+
+
+def _may_have_nan(out: Canonical, data: bytes, column: Column, code: str) -> bool:
+    cursor = Thrift(data)
+    while cursor.at < len(data):
+        head = cursor.structure()
+        body = cursor.take(head[3])
+        if head[1] == _DICTIONARY:
+            facts, values, encoding = head[7], _unpacked(out, body, column.codec), _PLAIN
+            if facts[2] not in (_PLAIN, _BY_NUMBER[0]):
+                return True
+        elif head[1] == _DATA:
+            facts, values = head[5], _unpacked(out, body, column.codec)
+            encoding = facts[2]
+            if column.optional:
+                if facts[3] != _RUNS:
+                    return True
+                values = values[4 + struct.unpack_from("<I", values)[0] :]
+        elif head[1] == _NEW_DATA:
+            facts = head[8]
+            encoding, values = facts[4], body[facts[5] + facts[6] :]
+            values = values if facts.get(7) is False else _unpacked(out, values, column.codec)
+        else:
+            return True
+        # Numbers of the dictionary's are none themselves; what is in another form is not known.
+        if encoding == _PLAIN and any(number != number for (number,) in struct.iter_unpack(code, values)):
+            return True
+        if encoding not in (_PLAIN, *_BY_NUMBER):
+            return True
+    return False
 
 
 def _texts_of(out: Canonical, data: bytes, column: Column) -> Texts:
