@@ -7,6 +7,7 @@ import cProfile
 import io
 import json
 import marshal
+import math
 import pickle
 import sqlite3
 import struct
@@ -284,6 +285,10 @@ def test_texts_in_packed_pages(one: bytes, other: bytes) -> None:
 
 OTHER = {
     "parquet, a value": (PARQUET, altered(PARQUET, 1.0, 1.0000000000000002)),
+    "parquet, a duration that is no number": (
+        PARQUET,
+        altered(PARQUET, struct.pack("<2d", 0.5, 0.25), struct.pack("<2d", math.nan, 0.25)),
+    ),
     "parquet, a time of another year": (
         altered(PARQUET, MOMENT, MOMENT // 2),
         altered(PARQUET, MOMENT, MOMENT // 2 + 1),
