@@ -16,8 +16,12 @@ from envbuild.record.model import Output, Point, Record
 from envbuild.record.printed import STREAMS, Printed, Stream, measured_in, printed_anything
 
 _WEIGHT = 100
-_WITH_TIMES = (".ipynb", ".pdf", ".xlsx", ".zip", ".gz")
-"""Suffixes of formats that keep when they were written; records have digests of such a file's bytes only."""
+_WITH_TIMES = (
+    *(".ipynb", ".pdf", ".xlsx", ".zip", ".gz"),
+    *(".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".yaml", ".yml", ".xml", ".html", ".md", ".db", ".sqlite"),
+)
+"""Suffixes of formats that keep when they were written, and of those in which programs note times themselves; records
+have digests of such a file's bytes only."""
 
 
 def results(a: Record, b: Record, lines: Mapping[Stream, PrintedLine] | None = None) -> tuple[Finding, ...]:

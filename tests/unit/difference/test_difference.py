@@ -285,16 +285,17 @@ def test_data_that_is_one_file_has_no_names() -> None:
     assert found == ["data: another content than in A"]
 
 
-def test_times_that_a_file_holds_are_a_reason() -> None:
+@pytest.mark.parametrize("path", ["executed.ipynb", "metrics.json"])
+def test_times_that_a_file_holds_are_a_reason(path: str) -> None:
     """A notebook that ran twice has other bytes: the reader learns that verify compares it without its times."""
     (output,) = other_results().outputs
-    notebook = msgspec.structs.replace(output, path="executed.ipynb", tensors={}, content="", sha256=sha("1"))
+    notebook = msgspec.structs.replace(output, path=path, tensors={}, content="", sha256=sha("1"))
     found = compare(
         record(outputs=(notebook,)), record(B, outputs=(msgspec.structs.replace(notebook, sha256=sha("2")),))
     )
     assert found.outcome == "different"
     assert found.verdict.startswith(
-        "nothing recorded differs: times that executed.ipynb may hold, which envbuild verify leaves out; or "
+        f"nothing recorded differs: times that {path} may hold, which envbuild verify leaves out; or "
     )
 
 
