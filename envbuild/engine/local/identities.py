@@ -7,6 +7,7 @@ a user to whom no identities are lent): the kernel then refuses every other owne
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _SYSTEM = 1000
@@ -20,6 +21,14 @@ def gives_owners(tables: Path = Path("/proc/self")) -> bool:
         tables: folder with the tables of identities that its user namespace has.
     """
     return os.geteuid() == 0 and all(_has_system(tables / f"{kind}_map") for kind in ("uid", "gid"))
+
+
+def may_change_owners() -> bool:
+    """Whether root has ``CAP_CHOWN``, the first capability; without it, a refusal says nothing about a file system."""
+    with suppress(OSError, ValueError, IndexError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return bool(int(next(line for line in lines if line.startswith("CapEff:")).split()[1], 16) & 1)
+    return True
 
 
 def _has_system(table: Path) -> bool:
