@@ -5,9 +5,12 @@ Process ids come again; so a mark has the boot, the process namespace, the proce
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from pathlib import Path
 
+_NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _STARTED = 19
 """Place of ``starttime`` behind the program's name in ``/proc/PID/stat``, see ``proc_pid_stat(5)``."""
 
@@ -30,7 +33,7 @@ def lives(text: str) -> bool | None:
     namespace, _, rest = rest.partition(" ")
     number, _, started = rest.partition(" ")
     try:
-        if f"{boot} {namespace}" != _world() or not number.isdecimal():
+        if f"{boot} {namespace}" != _world() or _NUMBER.fullmatch(number) is None:
             return None
     except OSError:
         return None
@@ -54,10 +57,14 @@ def _exists(number: int) -> bool:
 
 
 def _world() -> str:
+    """Name the boot and the process namespace; raises ``OSError`` where ``/proc`` is another namespace's."""
+    if str(Path("/proc/self").readlink()) != str(os.getpid()):
+        raise OSError(errno.EXDEV, "numbers in /proc are of another namespace")
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def _started(number: int) -> str:
     """Clock ticks after boot; empty for a process that has ended and is not yet waited for."""
-    state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    # A program's name is any bytes, and is cut to 15 of them.
+    state, *fields = Path(f"/proc/{number}/stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
     return "" if state in "ZX" else fields[_STARTED - 1]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Pages = Mapping[str, Sequence[Sequence["File"]]]
 _CHOICE = re.compile(r'choose the Python that has wheels, in the spec:  python: "[\d.]+"; or ')
+_CPYTHON = re.compile(r"cp3(\d{1,2})", re.ASCII)
 _ALL = range(30)
 """Minor versions of Python 3 that a page may speak of."""
 
@@ -80,8 +81,8 @@ def _others(line: str, pages: Sequence[Sequence[File]], target: Target) -> set[i
         for tag in tags:
             if not tag.platform.endswith(ends) or ("linux" not in tag.platform and tag.platform != "any"):
                 continue
-            if tag.interpreter.startswith("cp3"):
-                found |= {int(tag.interpreter[3:] or 0)}
+            if (cpython := _CPYTHON.fullmatch(tag.interpreter)) is not None:
+                found.add(int(cpython[1]))
             elif tag.interpreter.startswith("py3") and file.python:
                 found |= {minor for minor in _ALL if pythons.contains(f"3.{minor}")}
     return found & {*_ALL}

@@ -36,8 +36,8 @@ _COPY, _PARTS_OF_COPY = 1 << 16, 200
 _SCHEMA = "ARROW:schema"
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 _NUMBERS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
-_TEXT, _OPTIONAL = 6, 1
-"""The type of texts, and how a column is marked that may have none in some rows."""
+_TEXT, _REQUIRED, _OPTIONAL = 6, 0, 1
+"""The type of texts, and how a column is marked that has one value in each row, or may have none in some."""
 _TIMESTAMP = 8
 """Field of a logical type that says that a number is a time; the unit's field is 1 to 3."""
 _BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
@@ -125,7 +125,7 @@ def _are_measured(
     if isinstance(column.least, float) and may_be_measured(name):
         trial = Canonical(masks=out.masks, left=out.left)
         pages = Column(facts[4], facts[5], schema[name].get(3) == _OPTIONAL)
-        unknown = may_have_nan(trial, data, pages, code)
+        unknown = schema[name].get(3) not in (_REQUIRED, _OPTIONAL) or may_have_nan(trial, data, pages, code)
         out.left = max(0, trial.left)
         if unknown:
             return False

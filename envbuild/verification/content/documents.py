@@ -64,6 +64,7 @@ _OF_MODEL = re.compile(
 )
 """Names of texts that language models write, or are to write."""
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _OF_COLLECTION = re.compile(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
 """Matplotlib's name of a form of which it draws many, such as the points of a scatter plot, behind two numbers that
 count (``draw_path_collection``)."""
@@ -263,6 +264,8 @@ def _read_shown(out: Canonical, path: str, outputs: Sequence[Any]) -> None:
             if not all(isinstance(line, str) for line in lines):
                 continue
             where, whole = below(path, f"outputs[{at}].data.{kind}"), "".join(lines)
+            if _SURROGATE.search(whole) is not None:
+                continue  # which JSON can have, and a file cannot
             if kind == "text/plain":
                 _lines(out, where, whole)
             elif not read_fragment(out, where, whole):

@@ -17,10 +17,11 @@ WORKBOOK = "xl/workbook.xml"
 SHARED = "xl/sharedStrings.xml"
 SHEET = re.compile(r"xl/worksheets/[^/]+\.xml\Z")
 _ROW = re.compile(r"<row\b[^>]*>.*?</row>", re.DOTALL)
-_CELL = re.compile(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>(.*?)</c>', re.DOTALL)
+_CELL = re.compile(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>([^<]*(?:<(?!c[ >]|/c>)[^<]*)*)</c>')
+"""No cell is in another one: looked for up to the end of the sheet, one that is not closed would cost as much."""
 _TYPE = re.compile(r'\bt="(\w+)"')
 _VALUE = re.compile(r"<v>([^<]*)</v>")
-_STRING, _TEXT = re.compile(r"<si>(.*?)</si>|<si/>", re.DOTALL), re.compile(r"<t\b[^>]*>([^<]*)</t>")
+_STRING, _TEXT = re.compile(r"<si>([^<]*(?:<(?!si>|/si>)[^<]*)*)</si>|<si/>"), re.compile(r"<t\b[^>]*>([^<]*)</t>")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 

@@ -9,16 +9,18 @@ from envbuild.core.patterns import lazy
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+_IGNORING = re.IGNORECASE | re.ASCII
+"""Without ASCII, the long s would be one of September's letters."""
 _NEAR = 32
 """Characters before and behind a time in which its day may be."""
 _BEFORE = (
-    lazy(r"(?<![\d.,/-])(?P<year>\d{4})(?P<sep>[-/])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]\s*\Z"),
-    lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?),? +(?P<year>\d{{4}}),? +\Z", re.IGNORECASE),
-    lazy(rf"(?<![\d.,])(?P<day>\d\d?)[ -]{_NAME}[ -](?P<year>\d{{4}}),? +\Z", re.IGNORECASE),
+    lazy(r"(?<![\d.,/-])(?P<year>\d{4})(?P<sep>[-/])(?P<month>\d\d)(?P=sep)(?P<day>\d\d)[T _]\s*\Z", re.ASCII),
+    lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?),? +(?P<year>\d{{4}}),? +\Z", _IGNORING),
+    lazy(rf"(?<![\d.,])(?P<day>\d\d?)[ -]{_NAME}[ -](?P<year>\d{{4}}),? +\Z", _IGNORING),
 )
 """A date in front, as ISO 8601, C (``__DATE__``), and e-mails have it; ``07/11/2026`` may be of two days."""
-_OPEN = lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?) +\Z", re.IGNORECASE)
-_YEAR = lazy(r" +(?:[A-Z]{3,4} +)?(?P<year>\d{4})(?![\w.:-])")
+_OPEN = lazy(rf"(?<![a-z]){_NAME} +(?P<day>\d\d?) +\Z", _IGNORING)
+_YEAR = lazy(r" +(?:[A-Z]{3,4} +)?(?P<year>\d{4})(?![\w.:-])", re.ASCII)
 """The same with the time before the year: ``Sat Oct  7 12:35:07 2026``."""
 
 

@@ -142,6 +142,10 @@ _SPENT = lazy(
 _UNSPENT = lazy(r"\S.* not triggered +None/None +None/None +None +None\s*|-{4,}(?:  -{4,}){6}\s*")
 
 
+_LONGEST_ROW = 2000
+"""Characters of a row in ignite's tables."""
+
+
 class HandlerTimes:
     """Finds the times in the two tables of pytorch-ignite in a stream, whose lines are given one by one.
 
@@ -154,7 +158,9 @@ class HandlerTimes:
 
     def masked(self, line: str) -> str | None:
         """Return a row without its times; None if the line is no row with some."""
-        if _OF_IGNITE.fullmatch(line) is not None:
+        if len(line) > _LONGEST_ROW:
+            self._part = ""
+        elif _OF_IGNITE.fullmatch(line) is not None:
             self._part = "statistics"
         elif _OF_HANDLERS.fullmatch(line) is not None:
             self._part = "handlers"
@@ -195,8 +201,8 @@ class QueryTimes:
             begun = line == _BEGINNING[self._seen] or (self._seen > 1 and line.startswith(_BEGINNING[self._seen]))
             self._seen = self._seen + 1 if begun else int(line == _BEGINNING[0])
             self._part = "io"
-        elif line.startswith("}"):
-            self._seen = 0
+        elif not line.startswith("    "):  # its end, or it was not printed whole
+            self._seen = int(line == _BEGINNING[0])
         elif (named := _PART_OF_QUERY.fullmatch(line)) is not None:
             self._part = named[1]
         elif (found := _TIME_OF_QUERY.fullmatch(line)) is not None and self._is_time(found[2]):

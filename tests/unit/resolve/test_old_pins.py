@@ -15,6 +15,8 @@ _PAGES = {
                File(name="torch-1.3.1-cp38-cp38-win_amd64.whl", python=""),
                File(name="torch-2.9.0-cp311-cp311-manylinux_2_28_x86_64.whl", python="")]],
     "numpy": [[File(name="numpy-1.21.2-cp310-cp310-manylinux2010_x86_64.whl", python=">=3.7,<3.11"),
+               File(name="numpy-1.21.2-cp3x-none-any.whl", python=""),
+               File(name="numpy-1.21.2-cp3²-none-any.whl", python=""),
                File(name="numpy-1.21.2.zip", python=">=3.7,<3.11")]],
     "six": [[File(name="six-1.0-py2.py3-none-any.whl", python="")]],
     "old": [[File(name="old-1-py3-none-any.whl", python="<3.10,>=3.8"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envbuild.verification.masking.masks import BY_CLOCK, Masks
@@ -151,3 +153,25 @@ def test_names_of_flows(before: str, after: str, same: bool) -> None:
     one, other = (Masks(_NOW).mask(f"12:47:22.565 | INFO    | {line}") for line in (before, after))
     assert (one.text == other.text) is same
     assert not same or (one.guessed and other.guessed)
+
+
+def test_a_profile_that_was_not_printed_whole_ends_with_the_next_line_of_the_program() -> None:
+    """What follows is the program's own."""
+    profile = (
+        '{\n    "io": {\n        "total_bytes_read": 5\n    },\n    "optimizer": {\n        "filter_pushdown": 0.001'
+    )
+    own = '{\n    "optimizer": {\n        "lr": 0.1'
+    assert _kept(f"{profile}\n{own}")[-2:] == ['    "optimizer": {', '        "lr": 0.1']
+    assert _kept(profile)[-1] == '"filter_pushdown": ⟨time⟩'
+
+
+def test_long_lines_below_the_names_of_a_table_take_no_longer_than_others() -> None:
+    """Each took 15 s."""
+    head = "Handler   Event Name   Total(s)   Min(s)/IDX   Max(s)/IDX   Mean(s)   Std(s)\n"
+    start = time.process_time()
+    _kept((head + "a" + " " * 60_000 + "b\n") * 10)
+    assert time.process_time() - start < 10
+
+
+def test_a_month_that_only_looks_like_one_does_no_harm() -> None:
+    assert _kept("built \u017fep 7, 2026, 12:35:07") == ["built \u017fep 7, 2026, ⟨time⟩"]

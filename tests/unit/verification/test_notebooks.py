@@ -14,6 +14,7 @@ from envbuild.verification.masking.masks import BY_CLOCK, Masks
 MASKS = Masks(1_795_247_763.0)
 A, B, C = "250b64b9a57a47e1ac5b89540eec00d6", "28dcccdc0ce74c37bae76ee989976224", "0aa11f1d8be14b2e9f3a1c2d3e4f5a6b"
 X, Y, Z = "f00dfeed12344567a89abcdef0123456", "0123feed12344567a89abcdef0123456", "9123feed12344567a89abcdef0123456"
+OUTPUTS = '"outputs": [{"output_type": "display_data", "metadata": {}, "data": {"text/plain": "%s"}}]'
 VIEW, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
 
 
@@ -177,3 +178,10 @@ def test_a_name_of_digits_alone_may_be_given() -> None:
     masked = AT.mask("LocalCluster(97000003, 'tcp://h:1', workers=1)")
     assert masked.kinds == {"names"}
     assert masked.guessed
+
+
+def test_half_characters_that_a_cell_showed_count() -> None:
+    """JSON can have one half of a pair, which no text in UTF-8 can."""
+    first, second = (notebook([]).replace('"outputs": []', OUTPUTS % half) for half in (r"\ud800", r"\ud801"))
+    assert r"\ud800" in first
+    assert digest(first) != digest(second)
