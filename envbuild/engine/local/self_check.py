@@ -234,8 +234,8 @@ def _explained(failed: str, number: int) -> tuple[str, str]:
         return why, "let users have namespaces: sudo sysctl kernel.unprivileged_userns_clone=1"
     if _is(_MOST, "0"):
         return why, "let users have namespaces: sudo sysctl user.max_user_namespaces=65536"
-    if failed == _PROC and _hidden():
-        return f"{why}, since parts of this container's own /proc are hidden ({_hidden()[0]})", _UNHIDE
+    if failed == _PROC and (hidden := _hidden()):
+        return f"{why}, since parts of this container's own /proc are hidden ({hidden[0]})", _UNHIDE
     return why, "start Docker or podman; in a container: start it with --privileged"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from envbuild.record.model import Folder, LockFacts, Options, Output, Record, Re
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
 from envbuild.verification.masking.masks import Masks
 from envbuild.verification.masking.printed import BoundedDigest
+from tests.support.marks import mark_of_ended
 from tests.support.records import process
 
 SHA = "ab" * 32
@@ -68,10 +67,7 @@ def test_records_are_listed_newest_first(tmp_path: Path) -> None:
 @pytest.mark.subprocess
 def test_a_run_whose_envbuild_was_killed_is_lost(tmp_path: Path) -> None:
     """Its record has ``running`` for ever; one that may still run, here or on another machine, stays as it is."""
-    ended = subprocess.run(
-        [sys.executable, "-c", "from envbuild.core.process_mark import mark; print(mark())"],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+    ended = mark_of_ended()
     elsewhere = f"00000000-0000-0000-0000-000000000000 {mark().split(' ', 1)[1]}"
     for when, supervisor in enumerate((ended, mark(), elsewhere, "")):
         history.save(tmp_path, a_record(new_id(when), state="running", exit_code=None, supervisor=supervisor))

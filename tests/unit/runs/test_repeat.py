@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +37,7 @@ from envbuild.runs.repeat import (
     variations,
 )
 from envbuild.runs.request import RunRequest
+from tests.support.marks import mark_of_ended
 from tests.support.runtime import make_lock
 
 
@@ -382,10 +381,7 @@ def test_runs_do_not_start_together() -> None:
 @pytest.mark.subprocess
 def test_the_folder_of_a_killed_verification_goes(tmp_path: Path) -> None:
     """The next one removes it; that of one that goes on, here or on another machine, stays."""
-    ended = subprocess.run(
-        [sys.executable, "-c", "from envbuild.core.process_mark import mark; print(mark())"],
-        check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
+    ended = mark_of_ended()
     marks = {"killed": ended, "alive": mark(), "elsewhere": f"x {ended}", "unknown": "", "binary": "\udcff"}
     for name, text in marks.items():
         copy = scratch_folder(tmp_path, name) / "0" / "project"
