@@ -23,6 +23,11 @@ _GIT_PATIENCE = 10.0
 """Seconds that a program waits for git at most: a large repository on a slow disk, looked at for the first time."""
 _BEHIND = 0.001
 """Seconds in which the program is started first: of two threads that both have work one waits for 1 ms and more."""
+_SHORTAGE = (MemoryError, OSError, ImportError)
+"""What a limit of memory or of open files raises in a thread here, imports included: that is no traceback of the user's.
+
+What is not had is absent from the record; the run's end imports and needs as much, and reports what it meets.
+"""
 _SHORT = 0.1
 """Seconds after which a program is no short one: what only longer ones need is imported then, while they run."""
 
@@ -68,15 +73,16 @@ class Facts:
 
     def _look(self, project: Path) -> None:
         try:
-            state = _git_state(project)
-            with self._turn:
-                if not self._starts.is_set():
-                    self._found["git"] = state
+            with suppress(*_SHORTAGE):
+                state = _git_state(project)
+                with self._turn:
+                    if not self._starts.is_set():
+                        self._found["git"] = state
         finally:
             self._looked.set()
 
     def _gather(self, request: RunRequest, engine: RunEngine) -> None:
-        with suppress(MemoryError):  # of a limit: the run's end needs as much, and reports it
+        with suppress(*_SHORTAGE):
             time.sleep(_BEHIND)
             prepare_deferred()
             self._gather_all(request, engine)

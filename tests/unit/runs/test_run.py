@@ -184,17 +184,22 @@ def test_what_git_answers_too_late_is_left_out(project: Path, monkeypatch: pytes
     assert run(a_request(project, "train.py"), Engine(work)).git is None
 
 
-def test_facts_that_take_too_much_memory_are_left_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their thread prints nothing: the end of the run needs as much, and reports the limit."""
+@pytest.mark.parametrize("met", [MemoryError(), OSError(errno.EMFILE, "too many"), ImportError("too many")], ids=repr)
+@pytest.mark.parametrize("place", ["envbuild.host.probe.host_facts", "envbuild.record.git.git_state"])
+def test_facts_that_a_limit_forbids_are_left_out(
+    place: str, met: Exception, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their threads print nothing, whichever limit is met: the end of the run needs as much, and reports it."""
 
-    def fail(**named: bool) -> None:
-        raise MemoryError
+    def fail(*given: object, **named: object) -> None:
+        raise met
 
     unhandled: list[object] = []
-    monkeypatch.setattr("envbuild.host.probe.host_facts", fail)
+    (project / ".git").mkdir()
+    monkeypatch.setattr(place, fail)
     monkeypatch.setattr(threading, "excepthook", unhandled.append)
     record = run(a_request(project, "train.py"), Engine())
-    assert (record.state, record.host, unhandled) == ("finished", None, [])
+    assert (record.state, record.host is None, unhandled) == ("finished", "host" in place, [])
 
 
 def test_what_the_caller_needs_at_the_end_is_imported_meanwhile(project: Path) -> None:
