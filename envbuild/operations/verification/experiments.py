@@ -45,11 +45,13 @@ _MINOR = ("logging.", "genericpath.exists", "genericpath.isfile", "genericpath.i
 """Calls that a line is the cause by only where it has no other: times of logs, and whether a file is there."""
 _STARTUP = ("site", "<string>")
 """Module and file of what start-up files (``*.pth``) of the environment execute."""
-_BY_LINE = frozenset(("entropy", "clock", "figures", "limits"))
+_BY_LINE = frozenset(("entropy", "clock", "figures", "limits", "memory"))
 """Suspects of which the hook knows which lines ask for them."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
-_VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
+_VARIATIONS: tuple[Variation, ...] = (
+    "listings", "host", "times", "environment", "order of times", "pids", "cpus", "memory",
+)  # fmt: skip
 
 
 def with_experiments(
@@ -139,6 +141,8 @@ def _of_variations(
     from envbuild.verification.causes.source_causes import suspects
 
     possible = _may_be_varied(laboratory, varied)
+    if "memory" in suspects(evidence):
+        possible.sort(key=lambda each: each != "memory")
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
         (variation, partial(laboratory.pair, (), (variation,))) for variation in possible
     ]
@@ -152,6 +156,8 @@ def _of_variations(
                 found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
                 return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
+            if name == "memory" and laboratory.equal(fixed := laboratory.pair(("memory",))):
+                found = _with_culprits(laboratory, found, fixed, plain.luck)
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
             return _with_others(laboratory, found, plain.runs, others), None
@@ -190,6 +196,7 @@ def _with_others(
         varied: what may be a cause besides.
     """
     fixed = tuple(each for each in evidence.proven if each in SUSPECTS)
+    varied = [each for each in varied if each not in fixed]  # memory may be either
     if not runs or not varied or not evidence.proven:
         return evidence
     together = laboratory.pair(fixed, varied)
@@ -397,7 +404,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
         return evidence
     asked = _asked(runs[0].record, by_line)
     # Workers of pools that are killed leave no record: what the sources show may be asked there.
-    known = known_places(replace(evidence, proven=by_line))
+    # Of memory the hook knows some functions alone: the others' lines would be cleared though they stay fixed.
+    known = known_places(replace(evidence, proven=tuple(each for each in by_line if each != "memory")))
     places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
     aside: list[Evidence | None] = [None] * len(_ASIDE)

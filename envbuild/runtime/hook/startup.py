@@ -54,8 +54,9 @@ def _begin(*, main: bool, marker: str) -> None:
         marker: of a process that passed the guard in this container.
     """
     global process
-    fixed = os.environ.get("ENVBUILD_FIX", "")
-    if "memory" in fixed:
+    fixed, varied = os.environ.get("ENVBUILD_FIX", ""), os.environ.get("ENVBUILD_VARY", "")
+    filled = "memory" in fixed or "memory" in varied
+    if filled:
         from . import fix_memory
 
         fix_memory.restart()
@@ -64,7 +65,6 @@ def _begin(*, main: bool, marker: str) -> None:
 
         fix_addresses.restart()
     os.environ.pop(starts.LENT, None)  # what was started anew needs it too
-    varied = os.environ.get("ENVBUILD_VARY")
     if varied and main:
         from . import vary
 
@@ -91,7 +91,7 @@ def _begin(*, main: bool, marker: str) -> None:
         from . import trace
 
         tables += [finder.TRACED] if trace.begin(process) else []
-    if "memory" in fixed:
+    if filled:
         tables.append(finder.FILLED)
     if process.config.LEVEL == "portable" and not gate.controls_off():
         from .frameworks import for_libc
