@@ -53,6 +53,7 @@ STRICT = ("process ids of children", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
 _IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids", "memory")
 """What the hook varies (``ENVBUILD_VARY``)."""
+PERTURB = "MALLOC_PERTURB_"
 FILLS = (0x3F, 0x40, 0xBF, 0xC0)
 """What memory that nothing wrote is filled with, a byte: numbers that change sums, and that most programs bear.
 
@@ -379,10 +380,10 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
     if plan.trace:
         variables |= trace_variables(plan.values)
     inside = ",".join(each for each in _IN_PROCESS if each in plan.vary)
-    if inside and varied:
+    if inside:  # the first run too, in which it varies nothing: so all have the same variables
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
         if "memory" in plan.vary:
-            variables |= filled(FILLS[(varied - 1) % len(FILLS)])
+            variables |= filled(FILLS[(varied - 1) % len(FILLS)]) if varied else {PERTURB: "0"}
     if "host" in plan.vary and varied:
         digits = len(HOST_NAME) - len(VARIED_HOST)
         name = f"{VARIED_HOST}{varied % 10**digits:0{digits}}"
@@ -395,7 +396,7 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
 
 def filled(byte: int) -> dict[str, str]:
     """Return the variables by which the C library fills memory that it gives; it writes the complement (mallopt(3))."""
-    return {"MALLOC_PERTURB_": f"{byte ^ 0xFF}"}
+    return {PERTURB: f"{byte ^ 0xFF}"}
 
 
 def _varied(plan: Repeat, number: int) -> int:

@@ -99,8 +99,8 @@ class Laboratory:
 
     def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
-        variables = self._variables(fixed) if fixed else {}
-        return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
+        variables = {**self._variables(fixed), "ENVBUILD_SHIFT": "x" * _SHIFT}
+        return self._runs(2, f"moved in memory{again}", variables)
 
     def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for some lines; without any, all that such runs are compared with."""

@@ -70,6 +70,8 @@ class Process:
         """Notes those lines."""
         self.lent: dict[str, str] = {}
         """Variables that a Python gets whose environment lacks the guard's marker (frameworks/starts.py)."""
+        self.hidden: dict[str, str] = {}
+        """Variables that this process had, and took out before the program saw them; each Python gets them."""
         self._count_anew()
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
