@@ -156,8 +156,10 @@ def _of_variations(
                 found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
                 return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
-            if name == "memory" and laboratory.equal(fixed := laboratory.pair(("memory",))):
+            if "memory" in (name, *suspects(evidence)) and (fixed := _by_memory(laboratory, name)):
+                found = replace(evidence, proven=("memory",))
                 found = _with_culprits(laboratory, found, fixed, plain.luck)
+                return _with_others(laboratory, found, fixed, [each for each in possible if each != name]), None
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
             return _with_others(laboratory, found, plain.runs, others), None
@@ -176,6 +178,19 @@ def _by_addresses(laboratory: Laboratory) -> list[Ran]:
     """
     fixed = laboratory.pair(("addresses",))
     return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
+
+
+def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
+    """Return equal runs with memory filled, if what was varied makes no difference then, or is that itself.
+
+    What is varied puts other things into memory that nothing wrote later: an address, a name.
+    """
+    fixed = laboratory.pair(("memory",))
+    if name == "memory" or not laboratory.equal(fixed):
+        return fixed if laboratory.equal(fixed) else []
+    varied = [each for each in _VARIATIONS if each == name]
+    moved = laboratory.moved(("memory",)) if name == "layout" else laboratory.pair(("memory",), varied)
+    return fixed if laboratory.equal(fixed, moved) else []
 
 
 def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
