@@ -62,7 +62,7 @@ _MARKER = lazy(r"(?<![\w/])1/[0-9a-f]{16}/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f
 _VARIED = lazy(r"(?<![\w:])\d+(?=:listings,environment(?:,(?:pids|memory))*(?![\w:,]))")
 """The number of a run in ``ENVBUILD_VARY``."""
 _RUN = lazy(r"(ENVBUILD_RUN_ID[\s'\":=,|]{1,60})[0-9A-HJKMNP-TV-Z]{26}(?!\w)")
-_PARENT = lazy(r"(ENVBUILD_PROCESS[\s'\":=,|]{1,60})\d+(?=:\d*:)")
+_PARENT = lazy(r"(ENVBUILD_PROCESS[\s'\":=,|]{1,60})(\d{1,9})(?=:\d*:)")
 _DIGITS = 64
 SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
@@ -192,8 +192,6 @@ def common_host(text: str) -> str:
         text = _VARIED.sub("0", text)
     if "ENVBUILD_RUN_ID" in text:
         text = _RUN.sub(r"\1⟨run⟩", text)
-    if "ENVBUILD_PROCESS" in text:
-        text = _PARENT.sub(r"\g<1>0", text)
     return text
 
 
@@ -299,6 +297,10 @@ class Masks:
         """Whether a number may be that of a process of the run: a patient's ``pid`` is none."""
         return not self._processes or number in self._processes
 
+    def parent_process(self, number: str) -> str:
+        """Return 0 for the number of a process of the run, as ``ENVBUILD_PROCESS`` has it; others are results."""
+        return "0" if self.may_be_process(int(number)) else number
+
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""
         return self._window[0] <= seconds <= self._window[1]
@@ -338,6 +340,8 @@ class Masks:
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
         line = common_host(line)
+        if "ENVBUILD_PROCESS" in line:
+            line = _PARENT.sub(lambda found: found[1] + self.parent_process(found[2]), line)
         kinds: set[str] = set()
         names: list[str] = []
         if self._drawn is not None and self._drawn.search(line) is not None:
