@@ -197,8 +197,14 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
             sys.stdout.flush()
         return code
     except EnvbuildError as error:
-        if not ended:
-            _print_error(error.message, error.hint)
+        if ended:
+            return error.exit_code
+        if error.__context__ is not None:
+            from envbuild.cli.faults import limited_behind
+
+            if code := limited_behind(error):
+                return code
+        _print_error(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.

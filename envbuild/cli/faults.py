@@ -12,8 +12,8 @@ import sys
 from envbuild import __version__
 from envbuild.cli.console import print_error
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
-from envbuild.core.limits import explained
-from envbuild.errors import BuildError, EngineError, UsageError
+from envbuild.core.limits import behind, explained
+from envbuild.errors import BuildError, EngineError, EnvbuildError, UsageError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
 """What a failing disk answers, and a network's whose server does not (NFS mounted ``soft``)."""
@@ -31,6 +31,15 @@ def limited(error: Exception) -> int:
         return 0
     print_error(*found)
     return BuildError.exit_code
+
+
+def limited_behind(error: EnvbuildError) -> int:
+    """Report the limit that brought an error of envbuild's own about, and return the exit code; 0 if none did."""
+    found = behind(error)
+    if found is None:
+        return 0
+    print_error(*found)
+    return error.exit_code if isinstance(error, EngineError) else BuildError.exit_code
 
 
 def refused(error: OSError) -> int:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 
 from envbuild.core.patterns import lazy
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, EnvbuildError
 
 _CLONE3 = 435
 """Number of the call on all machines."""
@@ -22,7 +22,7 @@ _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 """What the loader of glibc or musl answers where a module written in C finds no room."""
 _NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
 """What programs in C and Rust write before they abort."""
-_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b")
+_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b|\bOs \{ code: 11,")
 _NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
@@ -58,6 +58,20 @@ def explained(error: Exception) -> tuple[str, str] | None:
         return _processes()
     if error.errno in FORBIDS and not name and is_filtered():
         return f"the system refuses a call that envbuild needs: {error.strerror}{_line(error)}", ALLOW
+    return None
+
+
+def behind(error: EnvbuildError) -> tuple[str, str] | None:
+    """Return which limit brought an error of envbuild's own about, and what to do; None if none did.
+
+    Whoever reads a file says what is wrong with it, and that it cannot be opened is then the file's fault. A number
+    that means other things too (EAGAIN of a lock, a file's name with ENOMEM) is not taken for a limit here.
+    """
+    for each in _behind(error):
+        files = isinstance(each, OSError) and each.errno in (errno.EMFILE, errno.ENFILE)
+        thread = isinstance(each, RuntimeError) and str(each) == _THREAD
+        if isinstance(each, Exception) and (files or thread or isinstance(each, MemoryError)):
+            return explained(each)
     return None
 
 

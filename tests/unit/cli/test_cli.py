@@ -121,6 +121,25 @@ def test_what_the_system_refuses_is_no_bug(
     assert capsys.readouterr().err == reported
 
 
+@pytest.mark.parametrize(("kind", "code"), [(errors.ResolveError, 14), (errors.EngineError, 15)])
+def test_an_error_that_a_limit_brought_about_names_the_limit(
+    kind: type[EnvbuildError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A configuration that cannot be opened for want of descriptors needs no correction."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        try:
+            raise OSError(errno.EMFILE, "Too many open files", "pip.conf")
+        except OSError as error:
+            raise kind(f"cannot read pip.conf: {error}", "correct the file") from None
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main(["lock"]) == code
+    printed = capsys.readouterr().err
+    assert printed.startswith("envbuild: too many open files")
+    assert "pip.conf" not in printed
+
+
 def test_a_working_directory_that_is_gone_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
