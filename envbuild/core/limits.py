@@ -23,6 +23,8 @@ _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 _NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
 """What programs in C and Rust write before they abort."""
 _NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b|\bOs \{ code: 11,")
+_NO_FORK = lazy(r"\b[Ff]ork\b.*Resource temporarily unavailable|\bCannot fork\b|can't start new thread")
+"""What bash, perl and dpkg write, and dash and Python."""
 _NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
@@ -95,6 +97,18 @@ def of_child(status: int, stderr: str) -> tuple[str, str] | None:
         return _memory() or ("the system has no memory left", "end other programs, then rerun")
     if status == -signal.SIGKILL:
         return "it was killed, as the system does that has no memory left", "end other programs, then rerun"
+    return None
+
+
+def of_step(output: str) -> tuple[str, str] | None:
+    """Return which limit a build step has met by what its programs printed, and what to do; None if none is known.
+
+    Of memory nothing: that a compiler has none may be its own fault.
+    """
+    if _NO_FORK.search(output) or _NO_PROCESS.search(output):
+        return _processes()
+    if _NO_FILE.search(output) and (most := _limit(resource.RLIMIT_NOFILE)) is not None:
+        return f"too many open files{_at_most(most)}", "raise the limit, then rerun: ulimit -n 1024"
     return None
 
 
