@@ -178,7 +178,13 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
         return 128 + _SIGHUP
     if not ended:
         return code
+    from envbuild.cli.interrupts import OUT_OF_TIME, allowed_time
+
     try:
+        if ended[0] in OUT_OF_TIME:
+            from envbuild.cli.faults import out_of_time
+
+            return out_of_time(allowed_time[0])
         print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr, flush=True)
     except OSError:  # the terminal is closed
         _drop_streams()

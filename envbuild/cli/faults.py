@@ -13,7 +13,7 @@ from typing import TextIO
 from envbuild import __version__
 from envbuild.cli.console import STDOUT, print_error
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
-from envbuild.core.limits import behind, explained
+from envbuild.core.limits import behind, explained, processor_time
 from envbuild.errors import BuildError, EngineError, EnvbuildError, UsageError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
@@ -44,6 +44,12 @@ def limited_behind(error: EnvbuildError) -> int:
         return 0
     print_error(*found)
     return error.exit_code if isinstance(error, EngineError) else BuildError.exit_code
+
+
+def out_of_time(most: int) -> int:
+    """Report that this process's processor time is used up, of which it had so many seconds; returns the exit code."""
+    print_error(*processor_time(most))
+    return BuildError.exit_code
 
 
 def refused(error: OSError) -> int:

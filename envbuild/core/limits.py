@@ -63,6 +63,11 @@ def explained(error: Exception) -> tuple[str, str] | None:
     return None
 
 
+def processor_time(most: int) -> tuple[str, str]:
+    """Return that a process has used up its seconds of processor time, and what to do."""
+    return f"out of processor time{_at_most(most, ' seconds')}", "raise the limit, then rerun: ulimit -t unlimited"
+
+
 def behind(error: EnvbuildError) -> tuple[str, str] | None:
     """Return which limit brought an error of envbuild's own about, and what to do; None if none did.
 
@@ -95,6 +100,8 @@ def of_child(status: int, stderr: str) -> tuple[str, str] | None:
     aborted = status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTRAP)
     if _NO_MEMORY.search(stderr) or (aborted and _memory()):
         return _memory() or ("the system has no memory left", "end other programs, then rerun")
+    if status in (-signal.SIGXCPU, -signal.SIGKILL) and (seconds := _limit(resource.RLIMIT_CPU)) is not None:
+        return processor_time(seconds)
     if status == -signal.SIGKILL:
         return "it was killed, as the system does that has no memory left", "end other programs, then rerun"
     return None

@@ -14,11 +14,11 @@ from envbuild.core.limits import behind, explained, of_child, require_memory
 from envbuild.errors import BuildError
 
 _SET = {"RLIMIT_NOFILE": 16, "RLIMIT_FSIZE": 1024, "RLIMIT_AS": 60_000, "RLIMIT_DATA": 50_000, "RLIMIT_NPROC": 3}
-_FREE = dict.fromkeys(_SET, resource.RLIM_INFINITY)
+_FREE = dict.fromkeys((*_SET, "RLIMIT_CPU"), resource.RLIM_INFINITY)
 
 
 def _limited(monkeypatch: pytest.MonkeyPatch, most: dict[str, int]) -> None:
-    numbers = {getattr(resource, name): value for name, value in most.items()}
+    numbers = {getattr(resource, name): value for name, value in {**_FREE, **most}.items()}
     monkeypatch.setattr(limits.resource, "getrlimit", lambda which: (numbers[which], resource.RLIM_INFINITY))
 
 
@@ -150,6 +150,17 @@ def test_a_program_that_a_limit_ended(
         assert found is not None
         assert found[0] == expected[0]
         assert expected[1] in found[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU])
+def test_a_program_whose_processor_time_ended(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel kills it; without such a limit that means a lack of memory."""
+    _limited(monkeypatch, {"RLIMIT_CPU": 2})
+    found = of_child(-number, "")
+    assert found == (
+        "out of processor time: the limit is 2 seconds",
+        "raise the limit, then rerun: ulimit -t unlimited",
+    )
 
 
 def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
