@@ -49,12 +49,13 @@ act() {
     esac
 }
 
-# dpkg names what fails; the rest is noise, kept for the case of failure.
+# dpkg names what fails; the rest is noise, kept for the case of failure. It goes on behind a full disk, and makes room.
 install_packages() {
     cd "$work/debs"
     while read -r verb words; do
         # shellcheck disable=SC2086 # words are file and package names without blanks, globbing is off
         act "$verb" $words >"$work/log" || {
+            grep -i -e 'no space left on device' -e 'quota exceeded' "$work/log" | head -n 3
             grep -v -e '^Selecting ' -e '^(Reading ' -e '^Preparing ' -e 'pre-dependency' "$work/log" | tail -n 60
             exit 1
         }

@@ -178,7 +178,13 @@ def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> i
         return 128 + _SIGHUP
     if not ended:
         return code
+    from envbuild.cli.interrupts import OUT_OF_TIME, allowed_time
+
     try:
+        if ended[0] in OUT_OF_TIME:
+            from envbuild.cli.faults import out_of_time
+
+            return out_of_time(allowed_time[0])
         print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr, flush=True)
     except OSError:  # the terminal is closed
         _drop_streams()
@@ -197,8 +203,14 @@ def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
             sys.stdout.flush()
         return code
     except EnvbuildError as error:
-        if not ended:
-            _print_error(error.message, error.hint)
+        if ended:
+            return error.exit_code
+        if error.__context__ is not None:
+            from envbuild.cli.faults import limited_behind
+
+            if code := limited_behind(error):
+                return code
+        _print_error(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 from envbuild.core.progress import Advance
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from envbuild.operations.events import Event
 
 _STDERR = 2
+STDOUT = "standard output"
+"""Its name in messages."""
 _LABEL = 10
 _EVERY = 30.0
 _LONG = 1.0
@@ -147,7 +149,8 @@ class Console:
 
     def text(self, text: str, stream: TextIO | None = None) -> None:
         """Print a table or another text of several lines that a renderer made; by default to standard output."""
-        print(harmless(text), end="", file=stream or sys.stdout, flush=True)
+        with naming_stdout() if stream in (None, sys.stdout) else nullcontext():
+            print(harmless(text), end="", file=stream or sys.stdout, flush=True)
 
     def result(self, value: Any) -> None:
         """Print the JSON result if one was asked for."""
@@ -155,7 +158,7 @@ class Console:
             import json
 
             text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-            print(CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+            print_to(sys.stdout, CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> Iterator[Advance]:
@@ -225,10 +228,22 @@ def print_error(message: str, hint: str) -> None:
 def print_to(stream: TextIO, text: str) -> None:
     """Print text with a line end, at once; what standard error does not take is lost."""
     if stream is not sys.stderr:
-        print(text, file=stream, flush=True)
+        with naming_stdout():
+            print(text, file=stream, flush=True)
         return
     with losing_stderr():
         print(f"{text}\n", end="", file=stream, flush=True)  # one write: ranks of a job share it
+
+
+@contextmanager
+def naming_stdout() -> Iterator[None]:
+    """Give the error of a write its file's name: a disk is full, but which?"""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = STDOUT
+        raise
 
 
 @contextmanager

@@ -8,15 +8,19 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import TextIO
 
 from envbuild import __version__
-from envbuild.cli.console import print_error
+from envbuild.cli.console import STDOUT, print_error
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
-from envbuild.core.limits import explained
-from envbuild.errors import BuildError, EngineError, UsageError
+from envbuild.core.limits import behind, explained, processor_time
+from envbuild.errors import BuildError, EngineError, EnvbuildError, UsageError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EREMOTEIO, errno.EUCLEAN)
 """What a failing disk answers, and a network's whose server does not (NFS mounted ``soft``)."""
+
+_NO_TEMPORARY = "No usable temporary directory found in "
+"""How ``tempfile`` begins its error; it writes five bytes into each folder to find out."""
 
 _PATH_MAX = 4096
 """Bytes of a path that system calls take, with the zero at its end (limits.h of Linux)."""
@@ -33,9 +37,26 @@ def limited(error: Exception) -> int:
     return BuildError.exit_code
 
 
+def limited_behind(error: EnvbuildError) -> int:
+    """Report the limit that brought an error of envbuild's own about, and return the exit code; 0 if none did."""
+    found = behind(error)
+    if found is None:
+        return 0
+    print_error(*found)
+    return error.exit_code if isinstance(error, EngineError) else BuildError.exit_code
+
+
+def out_of_time(most: int) -> int:
+    """Report that this process's processor time is used up, of which it had so many seconds; returns the exit code."""
+    print_error(*processor_time(most))
+    return BuildError.exit_code
+
+
 def refused(error: OSError) -> int:
     """Report what the file system refused, or a limit; any other fault of the system is unexpected."""
     name = error.filename2 or error.filename
+    if error.errno in (*NO_SPACE, errno.EFBIG) and not name and _is_stuck(sys.stdout):
+        name = error.filename = STDOUT
     if error.errno in NO_SPACE:
         print_error(f"{no_space(error.errno, on=' on device')}{f': {name}' if name else ''}", "free some, then rerun")
         return BuildError.exit_code
@@ -45,6 +66,8 @@ def refused(error: OSError) -> int:
             "read what the kernel says: dmesg; or use another disk, for the store: export ENVBUILD_STORE=FOLDER",
         )
         return BuildError.exit_code
+    if error.errno == errno.ENOENT and str(error.strerror).startswith(_NO_TEMPORARY):
+        return limited(OSError(errno.EFBIG, "")) or _no_temporary_folder(str(error.strerror))
     if error.errno == errno.ENOENT and not _directory_exists():
         print_error("the current folder does not exist any more", "cd into one that does")
         return UsageError.exit_code
@@ -69,6 +92,25 @@ def refused(error: OSError) -> int:
         print_error(f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS)
         return EngineError.exit_code
     return limited(error) or unexpected(error)
+
+
+def _is_stuck(stream: TextIO | None) -> bool:
+    """Whether a stream does not take what waits in its buffer."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        return True
+    return False
+
+
+def _no_temporary_folder(found: str) -> int:
+    folders = found.removeprefix(_NO_TEMPORARY).strip()
+    print_error(
+        f"temporary files can be written in none of these folders: {folders.strip('[]')}",
+        "make room in one of them, or choose another one: export TMPDIR=FOLDER",
+    )
+    return BuildError.exit_code
 
 
 def _too_long(path: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ signal ends it at once. What is left then is removed by a separate process, or b
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -28,6 +29,17 @@ _TWICE = 0.05
 _RELAYED = 3
 """So many Ctrl-C end envbuild even while it relays signals to a program: the second one is the program's SIGKILL."""
 
+_UNWINDING = 0.4
+"""Seconds of processor time that a command has to clean up after itself."""
+
+OUT_OF_TIME = (signal.SIGXCPU, signal.SIGPROF)
+"""Signals that end a command because its processor time is at its end."""
+_NO_ROOM = 14
+"""Exit code of such an end, ``BuildError``'s, without an import."""
+
+allowed_time: list[int] = []
+"""Seconds of processor time that this process has had at its start: with each SIGXCPU the kernel allows one more."""
+
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -36,6 +48,8 @@ def ended_by_signals(ended: list[int], *, last: bool = False) -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP end the block; their numbers are appended to ``ended``.
 
     A signal that was ignored when the command started, as ``nohup`` does, stays ignored. Does nothing in a thread.
+
+    With ``last`` so does what announces the end of this process's processor time.
 
     Args:
         ended: receives the numbers.
@@ -53,16 +67,36 @@ def ended_by_signals(ended: list[int], *, last: bool = False) -> Iterator[None]:
     # In the background of a shell SIGINT is ignored; a caller's own handler is left alone.
     numbers = [signal.SIGTERM] + [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
     numbers += [signal.SIGINT] * (signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    if last:
+        numbers += _signals_of_processor_time()
     before = {number: signal.signal(number, stop) for number in numbers}
     watch = _Watch(stop)
     try:
         yield
     finally:
         if not (last and ended):
+            if signal.SIGPROF in before:
+                signal.setitimer(signal.ITIMER_PROF, 0)
             watch.close()
             for number, handler in before.items():
                 if not (last and signal.getsignal(number) is signal.SIG_IGN):
                     signal.signal(number, handler)
+
+
+def _signals_of_processor_time() -> list[signal.Signals]:
+    """Return the signals that announce the end of this process's processor time (``ulimit -t``); none without a limit.
+
+    Where both limits are equal, as shells set them, the kernel sends SIGKILL and nothing before it (getrlimit(2)): a
+    timer comes a little earlier. What this process starts inherits limits, and no timers.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if soft == resource.RLIM_INFINITY:
+        return []
+    allowed_time.append(soft)
+    if soft != hard:
+        return [signal.SIGXCPU]
+    signal.setitimer(signal.ITIMER_PROF, max(soft - _UNWINDING - time.process_time(), 0.001))
+    return [signal.SIGPROF]
 
 
 def ignore_termination() -> None:
@@ -143,8 +177,12 @@ def _end_now(number: int) -> None:
         from envbuild.core import leftovers
 
         leftovers.remove_behind()
+    why, hint, code = "interrupted", "", 128 + number
+    if number in OUT_OF_TIME:
+        why, code = f"out of processor time: the limit is {allowed_time[0]} seconds", _NO_ROOM
+        hint = "  → raise the limit, then rerun: ulimit -t unlimited\n"
     with suppress(OSError):
         cursor = _SHOW_CURSOR if os.isatty(2) else b""
         if select.select([], [2], [], 0)[1]:  # nobody may be reading
-            os.write(2, cursor + b"envbuild: interrupted; what is left is removed in the background\n")
-    os._exit(128 + number)
+            os.write(2, cursor + f"envbuild: {why}; what is left is removed in the background\n{hint}".encode())
+    os._exit(code)

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 
 from envbuild.core.patterns import lazy
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, EnvbuildError
 
 _CLONE3 = 435
 """Number of the call on all machines."""
@@ -22,7 +22,9 @@ _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 """What the loader of glibc or musl answers where a module written in C finds no room."""
 _NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
 """What programs in C and Rust write before they abort."""
-_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b")
+_NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b|\bOs \{ code: 11,")
+_NO_FORK = lazy(r"\b[Ff]ork\b.*Resource temporarily unavailable|\bCannot fork\b|can't start new thread")
+"""What bash, perl and dpkg write, and dash and Python."""
 _NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2
 FORBIDS = (errno.EPERM, errno.ENOSYS)
@@ -61,6 +63,25 @@ def explained(error: Exception) -> tuple[str, str] | None:
     return None
 
 
+def processor_time(most: int) -> tuple[str, str]:
+    """Return that a process has used up its seconds of processor time, and what to do."""
+    return f"out of processor time{_at_most(most, ' seconds')}", "raise the limit, then rerun: ulimit -t unlimited"
+
+
+def behind(error: EnvbuildError) -> tuple[str, str] | None:
+    """Return which limit brought an error of envbuild's own about, and what to do; None if none did.
+
+    Whoever reads a file says what is wrong with it, and that it cannot be opened is then the file's fault. A number
+    that means other things too (EAGAIN of a lock, a file's name with ENOMEM) is not taken for a limit here.
+    """
+    for each in _behind(error):
+        files = isinstance(each, OSError) and each.errno in (errno.EMFILE, errno.ENFILE)
+        thread = isinstance(each, RuntimeError) and str(each) == _THREAD
+        if isinstance(each, Exception) and (files or thread or isinstance(each, MemoryError)):
+            return explained(each)
+    return None
+
+
 def of_child(status: int, stderr: str) -> tuple[str, str] | None:
     """Return which limit ended a program that envbuild has started, and what to do; None if none is known to have.
 
@@ -79,8 +100,22 @@ def of_child(status: int, stderr: str) -> tuple[str, str] | None:
     aborted = status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTRAP)
     if _NO_MEMORY.search(stderr) or (aborted and _memory()):
         return _memory() or ("the system has no memory left", "end other programs, then rerun")
+    if status in (-signal.SIGXCPU, -signal.SIGKILL) and (seconds := _limit(resource.RLIMIT_CPU)) is not None:
+        return processor_time(seconds)
     if status == -signal.SIGKILL:
         return "it was killed, as the system does that has no memory left", "end other programs, then rerun"
+    return None
+
+
+def of_step(output: str) -> tuple[str, str] | None:
+    """Return which limit a build step has met by what its programs printed, and what to do; None if none is known.
+
+    Of memory nothing: that a compiler has none may be its own fault.
+    """
+    if _NO_FORK.search(output) or _NO_PROCESS.search(output):
+        return _processes()
+    if _NO_FILE.search(output) and (most := _limit(resource.RLIMIT_NOFILE)) is not None:
+        return f"too many open files{_at_most(most)}", "raise the limit, then rerun: ulimit -n 1024"
     return None
 
 

@@ -63,6 +63,8 @@ OUTPUTS, OUTSIDE = "outputs", "outside"
 """Folders of files that a run left in its project, and of copies of others."""
 _OWNER, _LONGEST_MARK = ".owner", 200
 """File in a verification's folder with the mark of its process."""
+_JOB, _LONGEST_NUMBER = ".job", 40
+"""File in it with the number of the job whose tasks work there."""
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -454,11 +456,30 @@ def make_scratch_folder(folder: Path) -> None:
                 remove_copy(other)
 
 
+def keep_for_job(folder: Path, number: str) -> None:
+    """Keep a verification's folder as long as a job goes on, whatever becomes of this process: its tasks work there."""
+    (folder / _JOB).write_text(number, encoding="ascii")
+
+
 def _was_killed(folder: Path) -> bool:
-    """Whether the process that has made a verification's folder is known to be gone; another machine's may go on."""
+    """Whether the process that has made a verification's folder is known to be gone; another machine's may go on.
+
+    And with it the job whose tasks use it.
+    """
     with suppress(OSError, UnicodeDecodeError):
-        return lives(read_regular(folder / _OWNER, _LONGEST_MARK, follow=False).decode("ascii")) is False
+        if lives(read_regular(folder / _OWNER, _LONGEST_MARK, follow=False).decode("ascii")) is False:
+            return not _job_goes_on(folder)
     return False
+
+
+def _job_goes_on(folder: Path) -> bool:
+    try:
+        number = read_regular(folder / _JOB, _LONGEST_NUMBER, follow=False).decode("ascii")
+    except FileNotFoundError:
+        return False
+    from envbuild.cluster.queue import goes_on
+
+    return goes_on(number)
 
 
 def forget_values(project: Path, records: Sequence[Record], limit: int) -> None:

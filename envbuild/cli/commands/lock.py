@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envbuild.cli.console import Console
+from envbuild.cli.console import Console, print_to
 from envbuild.cli.options import FromFolders, Json, LockArgument, Platform, Quiet, Variant, Verbose, app
 from envbuild.errors import UsageError
 
@@ -56,7 +57,7 @@ def schema() -> None:
 
     from envbuild.operations.init import spec_schema
 
-    print(json.dumps(spec_schema(), indent=2))
+    print_to(sys.stdout, json.dumps(spec_schema(), indent=2))
 
 
 @app.command()

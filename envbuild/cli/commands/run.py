@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli.console import Console, print_error
+from envbuild.cli.console import Console, print_error, print_to
 from envbuild.cli.options import (
     PROGRAM_SETTINGS,
     Allow,
@@ -180,7 +180,7 @@ def _print_record_schema(wanted: bool) -> None:
     if wanted:
         from envbuild.operations.records import record_schema
 
-        print(json.dumps(record_schema(), indent=2))
+        print_to(sys.stdout, json.dumps(record_schema(), indent=2))
         raise typer.Exit()
 
 

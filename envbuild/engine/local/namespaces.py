@@ -28,6 +28,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from envbuild.core import limits
 from envbuild.core.fs import NO_SPACE, hold, no_space
 from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
@@ -55,6 +56,8 @@ _FULL = ("no space left on device", "disk quota exceeded")
 _JUDGED_ELSEWHERE = ("fuse", "nfs", "9p", "virtiofs", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs")
 """Beginnings of names of file systems, as in proc_pid_mountinfo(5)."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
+
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -490,7 +493,9 @@ def _failed(step: Step | TreeStep, code: int, output: str, *, full: bool = False
     if full:
         return _no_space(f"{' '.join(step.command[:3])} failed with exit code {code}: no space left on device")
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
-    return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
+    limit, hint = limits.of_step(text) or ("", "")
+    what = f"failed with exit code {code}{': ' if limit else ''}{limit}; the end of its output:\n{shown}"
+    return BuildError(f"{' '.join(step.command[:3])} {what}", hint)
 
 
 def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
@@ -500,6 +505,8 @@ def _refused(answer: Mapping[str, Any]) -> BuildError | EngineError:
         said = str(answer["failed"])
         named = any(word in said.lower() for word in _FULL)
         return _no_space(said if named else f"{said}: {no_space(reason, on=' on device')}")
+    if reason in _LIMITS and (limit := limits.explained(OSError(reason, os.strerror(reason)))):
+        return BuildError(f"cannot run a build step: {limit[0]}", limit[1])
     if answer["failed"] == EMULATE:
         return EngineError(
             f"cannot run build steps of another architecture: cannot {EMULATE}: {os.strerror(reason)}", _NATIVE

@@ -33,7 +33,17 @@ from envbuild.operations.verification.verify import Verification, VerifyOptions,
 from envbuild.record import history
 from envbuild.record.model import RecordError
 from envbuild.record.printed import Printed
-from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, make_scratch_folder, variations
+from envbuild.runs.repeat import (
+    TAIL,
+    Output,
+    Repeat,
+    Repeated,
+    clear,
+    forget_values,
+    keep_for_job,
+    make_scratch_folder,
+    variations,
+)
 from envbuild.runs.request import RunRequest
 from envbuild.verification.judge import judge
 from envbuild.verification.nodes import NodeTable, node_table
@@ -222,6 +232,7 @@ def verify_on_slurm(
         gathering = _Gathering(plan=plan, asked=options.count, ignore=options.ignore, world=job.nodes * job.tasks)
         events.report(JobSubmitted(job=number, runs=options.count))
         try:
+            keep_for_job(plan.folder, number)
             ended = _gather(gathering, number, events)
         except BaseException:
             follow_job.cancel(number)

@@ -7,6 +7,7 @@ index is named by the SHA-256 that a verified InRelease gives it.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -23,10 +24,10 @@ import msgspec
 
 from envbuild.core.clock import utc_now
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import atomic_write, locked, way_out
+from envbuild.core.fs import NO_SPACE, atomic_write, locked, way_out
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.types import prepare_types
-from envbuild.errors import IntegrityError
+from envbuild.errors import BuildError, IntegrityError
 from envbuild.resolve.debian import http
 from envbuild.resolve.debian.index import Index, open_index, write_index
 from envbuild.resolve.debian.release_file import (
@@ -102,6 +103,9 @@ class Suite:
 LONGEST = 400
 """Bytes of the cache's path: SQLite takes 512 for a file (os_unix.c, MAX_PATHNAME), with the name of its journal."""
 
+_NOT_WRITTEN, _FULL = "disk I/O error", "database or disk is full"
+"""SQLite's words; Python has no numbers of its errors before 3.11."""
+
 
 class _Validators(msgspec.Struct):
     """Headers by which a mirror's file is recognised."""
@@ -125,10 +129,20 @@ def cache_errors(cache: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise IntegrityError(
-            f"the cache {cache} cannot be used: {reason}", way_out(getattr(error, "errno", None))
-        ) from error
+        reason, number = getattr(error, "strerror", None) or str(error), getattr(error, "errno", None)
+        message, hint = f"the cache {cache} cannot be used: {reason}", way_out(number)
+        if (number == errno.EFBIG or reason == _NOT_WRITTEN) and (limit := _largest_file(cache)):
+            message, hint = limit
+        elif number not in NO_SPACE and reason != _FULL:
+            raise IntegrityError(message, hint) from error
+        raise BuildError(message, hint) from error
+
+
+def _largest_file(cache: Path) -> tuple[str, str] | None:
+    """Return what to print if files of this process may not have any size; SQLite has one error for all that fails."""
+    from envbuild.core.limits import explained
+
+    return explained(OSError(errno.EFBIG, "", str(cache)))
 
 
 def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, snapshot: str = "") -> Suite:

@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -121,6 +122,42 @@ def test_what_the_system_refuses_is_no_bug(
     assert capsys.readouterr().err == reported
 
 
+@pytest.mark.parametrize(("kind", "code"), [(errors.ResolveError, 14), (errors.EngineError, 15)])
+def test_an_error_that_a_limit_brought_about_names_the_limit(
+    kind: type[EnvbuildError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A configuration that cannot be opened for want of descriptors needs no correction."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        try:
+            raise OSError(errno.EMFILE, "Too many open files", "pip.conf")
+        except OSError as error:
+            raise kind(f"cannot read pip.conf: {error}", "correct the file") from None
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main(["lock"]) == code
+    printed = capsys.readouterr().err
+    assert printed.startswith("envbuild: too many open files")
+    assert "pip.conf" not in printed
+
+
+def test_a_machine_without_room_for_temporary_files_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``tempfile`` tries its folders and calls none of them usable, as if they did not exist."""
+    limits = {resource.RLIMIT_FSIZE: (resource.RLIM_INFINITY,) * 2}
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits.get(which, (1024, 1024)))
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "none")])
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(app, "invoke", lambda arguments: tempfile.gettempdir())
+    assert cli.main(["lock"]) == 14
+    printed = capsys.readouterr().err
+    assert (str(tmp_path / "none") in printed, "export TMPDIR=FOLDER" in printed) == (True, True)
+    limits[resource.RLIMIT_FSIZE] = (0, 0)
+    assert cli.main(["lock"]) == 14
+    assert "ulimit -f unlimited" in capsys.readouterr().err
+
+
 def test_a_working_directory_that_is_gone_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,7 +234,7 @@ def test_a_full_standard_output_is_reported(tmp_path: Path) -> None:
             env={"PATH": "/usr/bin", "PYTHONPATH": str(Path(cli.__file__).parents[2])},
         )
     assert done.returncode == 14
-    assert done.stderr.decode().startswith("envbuild: no space left on device")
+    assert done.stderr.decode().startswith("envbuild: no space left on device: standard output\n")
 
 
 # What is typed

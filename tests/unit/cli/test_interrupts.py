@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -57,6 +58,58 @@ def test_nobody_reads_what_a_command_prints(number: signal.Signals, what: str) -
             process.kill()
             os.close(reader)
             os.close(writer)
+
+
+_WORKS = """
+import envbuild.cli.app as app
+from envbuild.cli import entry
+
+def invoke(arguments):
+    try:
+        while True:
+            pass
+    finally:
+        print("cleaned", flush=True)
+
+app.invoke = invoke
+entry()
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("most", [(2, 2), (1, 3)], ids=["both limits", "the soft one"])
+def test_a_command_whose_processor_time_ends_cleans_up_and_names_the_limit(most: tuple[int, int]) -> None:
+    """With ``ulimit -t`` the kernel gives no notice: SIGKILL comes at once."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WORKS],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, most),
+    )
+    assert (done.returncode, done.stdout) == (14, "cleaned\n")
+    assert done.stderr == (
+        f"envbuild: out of processor time: the limit is {most[0]} seconds\n"
+        "  → raise the limit, then rerun: ulimit -t unlimited\n"
+    )
+
+
+@pytest.mark.subprocess
+def test_a_command_that_waits_for_others_as_its_processor_time_ends_names_the_limit() -> None:
+    """What is left is removed behind its back, as after an interrupt."""
+    program = _WORKS.replace('print("cleaned", flush=True)', "__import__('time').sleep(600)")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 2)),
+    )
+    words = "out of processor time: the limit is 2 seconds; what is left is removed in the background"
+    assert (done.returncode, done.stderr) == (
+        14,
+        f"envbuild: {words}\n  → raise the limit, then rerun: ulimit -t unlimited\n",
+    )
 
 
 _REFUSED = """

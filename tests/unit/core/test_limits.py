@@ -10,15 +10,15 @@ import signal
 import pytest
 
 from envbuild.core import limits
-from envbuild.core.limits import explained, of_child, require_memory
+from envbuild.core.limits import behind, explained, of_child, require_memory
 from envbuild.errors import BuildError
 
 _SET = {"RLIMIT_NOFILE": 16, "RLIMIT_FSIZE": 1024, "RLIMIT_AS": 60_000, "RLIMIT_DATA": 50_000, "RLIMIT_NPROC": 3}
-_FREE = dict.fromkeys(_SET, resource.RLIM_INFINITY)
+_FREE = dict.fromkeys((*_SET, "RLIMIT_CPU"), resource.RLIM_INFINITY)
 
 
 def _limited(monkeypatch: pytest.MonkeyPatch, most: dict[str, int]) -> None:
-    numbers = {getattr(resource, name): value for name, value in most.items()}
+    numbers = {getattr(resource, name): value for name, value in {**_FREE, **most}.items()}
     monkeypatch.setattr(limits.resource, "getrlimit", lambda which: (numbers[which], resource.RLIM_INFINITY))
 
 
@@ -116,6 +116,11 @@ _PANIC = (
     "thread 'main2' (1) panicked at /rustc/b940/library/std/src/thread/functions.rs:131:29:\n"
     'failed to spawn thread: Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }\n'
 )
+_UNWRAPPED = (
+    "thread 'main2' (1) panicked at crates/uv-resolver/src/resolver/mod.rs:339:14:\n"
+    "called `Result::unwrap()` on an `Err` value: "
+    'Os { code: 11, kind: WouldBlock, message: "Resource temporarily unavailable" }\n'
+)
 _MEMORY = ("out of memory: the limit is 50000 bytes", "raise the limit, then rerun: ulimit -d unlimited")
 
 
@@ -123,6 +128,7 @@ _MEMORY = ("out of memory: the limit is 50000 bytes", "raise the limit, then rer
     ("status", "stderr", "expected"),
     [
         (101, _PANIC, _MEMORY),
+        (-signal.SIGABRT, _UNWRAPPED, _MEMORY),
         (-signal.SIGABRT, "memory allocation of 65536 bytes failed\n", _MEMORY),
         (-signal.SIGABRT, "Fatal glibc error: failed to register TLS destructor: out of memory\n", _MEMORY),
         (-signal.SIGSEGV, "", _MEMORY),
@@ -146,6 +152,17 @@ def test_a_program_that_a_limit_ended(
         assert expected[1] in found[1]
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU])
+def test_a_program_whose_processor_time_ended(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel kills it; without such a limit that means a lack of memory."""
+    _limited(monkeypatch, {"RLIMIT_CPU": 2})
+    found = of_child(-number, "")
+    assert found == (
+        "out of processor time: the limit is 2 seconds",
+        "raise the limit, then rerun: ulimit -t unlimited",
+    )
+
+
 def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash is no lack of memory where nothing limits it; threads may still be too many."""
     _limited(monkeypatch, _FREE)
@@ -156,10 +173,31 @@ def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) 
     )
     _limited(monkeypatch, _FREE | {"RLIMIT_NPROC": 3})
     query = "error: Failed to query Python interpreter\n  Caused by: Resource temporarily unavailable (os error 11)\n"
-    for status, stderr in ((101, _PANIC), (2, query)):
+    for status, stderr in ((101, _PANIC), (-signal.SIGABRT, _UNWRAPPED), (2, query)):
         found = of_child(status, stderr)
         assert found is not None
         assert found[0] == "cannot start another process or thread: the limit is 3 of this user"
+
+
+@pytest.mark.parametrize("met", [OSError(errno.EMFILE, "", "a"), MemoryError(), RuntimeError("can't start new thread")])
+def test_a_limit_behind_an_error_is_found(met: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever could not open a file says something about the file: it is the limit that helps."""
+    _limited(monkeypatch, _SET)
+    error = BuildError("cannot read a")
+    assert behind(error) is None
+    middle = ValueError("no file")
+    middle.__context__ = met
+    error.__context__, error.__suppress_context__ = middle, True
+    assert behind(error) == explained(met)
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.ENOENT, errno.EACCES])
+def test_what_may_be_no_limit_stays_the_error_it_is(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that somebody has is answered with the number of too many processes."""
+    _limited(monkeypatch, _SET)
+    error = BuildError("somebody has the lock")
+    error.__context__ = OSError(number, "")
+    assert behind(error) is None
 
 
 def test_what_would_hang_for_want_of_memory_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:

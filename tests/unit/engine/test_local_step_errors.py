@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS
+from envbuild.core.limits import explained
 from envbuild.engine.docker import step as docker_step
 from envbuild.engine.local import namespace_step, namespaces, self_check
 from envbuild.engine.local.ways import Way
@@ -40,6 +41,41 @@ def test_a_full_disk_is_the_stores_and_no_refusal_of_an_engine() -> None:
 def test_what_the_kernel_refuses_is_a_refusal_of_the_engine(failed: str, reason: int) -> None:
     """A limit of namespaces is ``ENOSPC`` too, and no full disk."""
     assert type(namespaces._refused({"failed": failed, "reason": reason})) is EngineError
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_limit_that_a_step_meets_is_named(number: int) -> None:
+    """Whatever it was to do: another engine would not help."""
+    refused = namespaces._refused({"failed": "prepare the step", "reason": number})
+    limit = explained(OSError(number, ""))
+    assert limit is not None
+    assert (type(refused), refused.message, refused.hint) == (
+        BuildError, f"cannot run a build step: {limit[0]}", limit[1],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "install.sh: 41: Cannot fork",
+        "bash: fork: retry: Resource temporarily unavailable",
+        "dpkg: unrecoverable fatal error, aborting:\n fork failed: Resource temporarily unavailable",
+        "RuntimeError: can't start new thread",
+    ],
+)
+def test_a_limit_of_processes_that_a_steps_programs_meet_is_named(line: str) -> None:
+    """With what they printed: a script's exit code of 2 says nothing."""
+    step = TreeStep(fill=lambda stream: None, command=("sh", "install.sh"), environment={})
+    failed = namespaces._failed(step, 2, f"unpacking\n{line}\n")
+    start = "sh install.sh failed with exit code 2: cannot start another process or thread"
+    assert (failed.message.startswith(start), line.splitlines()[0] in failed.message) == (True, True)
+    assert "ulimit -u" in failed.hint
+    failed = namespaces._failed(step, 2, "tar: a: Too many open files")
+    assert "exit code 2: too many open files: the limit is " in failed.message
+    other = namespaces._failed(step, 2, "unpacking\nfork of a project\n")
+    assert (other.message, other.hint) == (
+        "sh install.sh failed with exit code 2; the end of its output:\n  unpacking\n  fork of a project", "",
+    )  # fmt: skip
 
 
 def test_what_found_the_disk_full_is_said_whatever_was_printed_after_it() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from envbuild.core.package_data import template_dir
 from envbuild.errors import BuildError
 from envbuild.image.os.bootstrap import Action, Package, essential, install_plan, render
 
@@ -101,3 +104,26 @@ def test_the_plan_is_one_line_per_action() -> None:
     assert render([Action(verb="unpack", words=("a.deb", "b.deb")), Action(verb="configure")]) == (
         b"unpack a.deb b.deb\nconfigure\n"
     )
+
+
+@pytest.mark.subprocess
+def test_a_full_disk_is_named_however_much_dpkg_prints_after_it(tmp_path: Path) -> None:
+    """It goes on with the other packages, which may be sixty lines and more, and makes room as it cleans up."""
+    text = (template_dir() / "os-install.sh").read_text()
+    functions = text[text.index("act() {") : text.index("# Java's store")]
+    (tmp_path / "dpkg").write_text(
+        "#!/bin/sh\necho \"unable to create './a': No space left on device\"\n"
+        'for number in $(seq 99); do echo "Unpacking $number"; done\nexit 1\n'
+    )
+    (tmp_path / "dpkg").chmod(0o755)
+    (tmp_path / "debs").mkdir()
+    (tmp_path / "plan").write_text("unpack a.deb\n")
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"set -euf\nwork={tmp_path}\nPATH={tmp_path}:$PATH\n{functions}\ninstall_packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[0]) == (1, "unable to create './a': No space left on device")
+    assert (len(lines), lines[-1]) == (61, "Unpacking 99")

@@ -56,6 +56,7 @@ class Rig:
 
         def follow(job: str, output: object, show: object, look: Callable[[], object]) -> Ended:
             (folder,) = (self.project / ".envbuild/verify").iterdir()
+            assert (folder / ".job").read_text() == job  # no other verification removes it meanwhile
             self.leave(folder)
             look()
             return self.ended

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import lzma
+import resource
 import sqlite3
 import threading
 from dataclasses import replace
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.digest import sha256_file
-from envbuild.errors import IntegrityError, ResolveError
+from envbuild.errors import BuildError, IntegrityError, ResolveError
 from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.archive import LONGEST, cache_errors
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_emulator, resolve_os
@@ -218,6 +220,26 @@ def test_a_cache_that_cannot_be_written_is_reported(mirror: Path) -> None:
     assert caught.value.hint == "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 
 
+@pytest.mark.parametrize(
+    ("most", "met", "kind", "found"),
+    [
+        (1024, sqlite3.OperationalError("disk I/O error"), BuildError, "too large: the limit is 1024 bytes"),
+        (1024, OSError(errno.EFBIG, "File too large"), BuildError, "too large: the limit is 1024 bytes"),
+        (resource.RLIM_INFINITY, sqlite3.OperationalError("disk I/O error"), IntegrityError, "used: disk I/O error"),
+        (1024, sqlite3.DatabaseError("file is not a database"), IntegrityError, "used: file is not a database"),
+        (1024, OSError(errno.EDQUOT, "Disk quota exceeded"), BuildError, "used: Disk quota exceeded"),
+    ],
+    ids=str,
+)
+def test_a_cache_without_room_is_exit_14(
+    most: int, met: Exception, kind: type[Exception], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit of a file's size is named; SQLite calls that a fault of the disk."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (most, most))
+    with pytest.raises(kind, match=found), cache_errors(tmp_path):
+        raise met
+
+
 def test_a_full_disk_is_reported_and_leaves_nothing_half_made(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's word for it reaches the user, and the next command starts clean."""
 
@@ -226,7 +248,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing_half_made(mirror: Path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr("envbuild.resolve.debian.index._fill", full)
-        with pytest.raises(IntegrityError) as caught:
+        with pytest.raises(BuildError) as caught:
             resolve(mirror)
     assert caught.value.message == f"the cache {mirror.parent / 'cache'} cannot be used: database or disk is full"
     assert not list((mirror.parent / "cache/index").glob("*.sqlite"))

@@ -31,6 +31,7 @@ from envbuild.runs.repeat import (
     Repeated,
     clear,
     forget_values,
+    keep_for_job,
     make_scratch_folder,
     repeat,
     scratch_folder,
@@ -397,3 +398,34 @@ def test_the_folder_of_a_killed_verification_goes(tmp_path: Path) -> None:
     found = sorted(path.name for path in (tmp_path / ".envbuild" / "verify").iterdir())
     assert found == ["alive", "binary", "elsewhere", "link", "own", "unknown"]
     assert (tmp_path / "target" / ".owner").exists()
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("answer", "stays"),
+    [
+        ("echo 7_1", True),
+        ("true", False),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", False),
+        ("echo 'Unable to contact slurm controller' >&2; exit 1", True),
+        (None, True),
+    ],
+    ids=["goes on", "has ended", "forgotten", "no answer", "no squeue"],
+)
+def test_the_folder_of_a_killed_verification_stays_while_its_job_works_there(
+    answer: str | None, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has submitted it may be gone; where nobody can say whether it goes on, nothing is removed."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    if answer is not None:
+        text = f'#!/bin/sh\n[ "$*" = "--noheader --jobs 7 --format %i" ] || exit 9\n{answer}\n'
+        (tools / "squeue").write_text(text)
+        (tools / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools))
+    folder = scratch_folder(tmp_path, "killed")
+    make_scratch_folder(folder)
+    (folder / ".owner").write_text(mark_of_ended())
+    keep_for_job(folder, "7")
+    make_scratch_folder(scratch_folder(tmp_path, "own"))
+    assert folder.exists() == stays
