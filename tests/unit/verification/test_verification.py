@@ -967,11 +967,14 @@ def test_a_queue_that_one_fills_and_one_empties_is_no_cause() -> None:
         ("implicit.bpr.BayesianPersonalizedRanking(num_threads=1)", False),
         ("interpret.glassbox.ExplainableBoostingClassifier(random_state=None)", True),
         ("interpret.glassbox.ExplainableBoostingClassifier()", False),
+        ("tokenizers.trainers.WordPieceTrainer(vocab_size=100)", True),
+        ("tokenizers.trainers.UnigramTrainer()", True),
+        ("tokenizers.trainers.BpeTrainer()", False),
     ],
 )
 def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None:
     """Rows of the table may ask for constants that a call is given, or exclude them."""
-    source = f"import gensim.models, implicit.bpr, interpret.glassbox\n{call}\n"
+    source = f"import gensim.models, implicit.bpr, interpret.glassbox, tokenizers\n{call}\n"
     assert bool(rank_causes(evidence(sources={"train.py": source}))) == named
 
 
