@@ -45,8 +45,16 @@ def run_program(
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
-    record = operation.run(options, console, _load_summary).record
-    from envbuild.cli.render.run import missing_command, missing_file, missing_module, summary, unread_processes
+    result = operation.run(options, console, _load_summary)
+    record = result.record
+    from envbuild.cli.render.run import (
+        figures,
+        missing_command,
+        missing_file,
+        missing_module,
+        summary,
+        unread_processes,
+    )
 
     console.note(summary(record))
     lacks = missing_module(record, Path()) or missing_file(record, options.command, Path())
@@ -55,7 +63,7 @@ def run_program(
         from envbuild.cli.render.advice import after_failure
 
         lacks = after_failure(record, Path())
-    for sentence in (*record.outside_left_out, unread_processes(record), lacks):
+    for sentence in (figures(record, result.project), *record.outside_left_out, unread_processes(record), lacks):
         if sentence:
             console.note(sentence)
     if note := misplaced(options.command, record, "run"):

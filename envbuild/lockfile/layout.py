@@ -31,6 +31,9 @@ EXPECT_PATH = f"{RUNTIME_PREFIX}/expect.json"
 RUN_DIR = "/run/envbuild"
 """Mounted writable by ``envbuild run``: verdict, switch read-back, effective parameters."""
 
+SHOWN_DIR = "/tmp/shown-figures"  # noqa: S108 - in the container, where /tmp is the run's own
+"""Where the hook keeps figures that the program shows: those that would be on a screen, if there were one."""
+
 WORKSPACE = "/workspace"
 """Where ``envbuild run`` mounts the caller's project."""
 HOST_NAME = "envbuild"

@@ -52,6 +52,11 @@ def process_folder(project: Path, identity: str) -> Path:
     return run_folder(project, identity) / PROCESS
 
 
+def outside_folder(project: Path, identity: str) -> Path:
+    """Name the folder with copies of files that one run left outside the project, each below its path there."""
+    return run_folder(project, identity) / "outside"
+
+
 def save(project: Path, record: Record) -> None:
     """Write a record, whole or not at all; git is configured to ignore the folder.
 

@@ -104,7 +104,8 @@ class _Run:
             mounts=request.mounts,
             wanted=request.outputs,
             copies=request.copies,
-            kept=self._folder.parent / "outside",
+            kept=history.outside_folder(request.project, self._record.id),
+            shown="" if request.verification else layout.SHOWN_DIR,
             offline=(request.network or request.lock.run.network) == "none",
         )
         self._facts.record = self._record

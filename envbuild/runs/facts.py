@@ -24,7 +24,7 @@ _GIT_PATIENCE = 10.0
 _BEHIND = 0.001
 """Seconds in which the program is started first: of two threads that both have work one waits for 1 ms and more."""
 _SHORTAGE = (MemoryError, OSError, ImportError)
-"""What a limit of memory or of open files raises in a thread here, imports included: that is no traceback of the user's.
+"""What a limit of memory or of open files raises in a thread here, imports included; the user sees no traceback of it.
 
 What is not had is absent from the record; the run's end imports and needs as much, and reports what it meets.
 """

@@ -66,12 +66,14 @@ class Outside(msgspec.Struct, kw_only=True):
         offline: the run has no network.
         copies: folder for copies of all files, as far as there is room (``COPIED``); None for none.
         targets: where something is mounted in the container, the project included.
+        shown: path in the container that is copied to ``kept`` if the program left something there; empty for none.
     """
 
     mounts: Sequence[Mount]
     wanted: Sequence[str]
     kept: Path
     targets: Sequence[str] = ()
+    shown: str = ""
     copies: Path | None = None
     offline: bool = False
     files: dict[str, Output] = msgspec.field(default_factory=dict)
@@ -150,6 +152,9 @@ class Outside(msgspec.Struct, kw_only=True):
 
     def _wanted(self, path: str) -> bool:
         return any(_below(path, each) for each in self.wanted)
+
+    def _is_kept(self, path: str) -> bool:
+        return self._wanted(path) or (self.shown != "" and _below(path, self.shown))
 
     def _mounted(self, mount: Mount, before: Mapping[str, workspace.FileState]) -> None:
         special = list[str]()
@@ -291,7 +296,7 @@ class Outside(msgspec.Struct, kw_only=True):
 
         digest = hashlib.sha256()
         with ExitStack() as streams:
-            kept = streams.enter_context(_made(self.kept / path.lstrip("/"))) if self._wanted(path) else None
+            kept = streams.enter_context(_made(self.kept / path.lstrip("/"))) if self._is_kept(path) else None
             copy = streams.enter_context(_Copy(self._place_of_copy(path, size)))
             while piece := data.read(_PIECE):
                 digest.update(piece)

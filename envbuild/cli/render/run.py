@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from envbuild.cluster.rank import Rank
 from envbuild.core.text import plural
-from envbuild.lockfile.layout import WORKSPACE
+from envbuild.lockfile.layout import SHOWN_DIR, WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.printed import measured_in
 from envbuild.record.summary import doubt
@@ -34,8 +35,8 @@ def summary(record: Record) -> str:
     count = len(record.outputs)
     if record.state == "finished":
         parts.append(plural(count, "output") if count else "no outputs")
-    if record.state == "finished" and record.outside:
-        parts.append(f"{len(record.outside)} outside the project")
+    if record.state == "finished" and (count := len(record.outside) - len(shown_figures(record))):
+        parts.append(f"{count} outside the project")
     if record.rank is not None and (others := _others(record.rank)):
         parts.append(others)
     if record.input_changes:
@@ -52,6 +53,28 @@ def summary(record: Record) -> str:
     elif record.differs_from:
         parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
     return " · ".join(parts)
+
+
+def shown_figures(record: Record) -> list[str]:
+    """Return the paths, in the container, of the figures that a program has shown."""
+    return [each.path for each in record.outside if each.path.startswith(f"{SHOWN_DIR}/")]
+
+
+def figures(record: Record, project: Path) -> str:
+    """Return how many figures a program has shown, and where they are; empty if it has shown none.
+
+    Args:
+        record: the run's.
+        project: its project, as the user finds it.
+    """
+    if record.state != "finished" or not (shown := shown_figures(record)):
+        return ""
+    from envbuild.record.history import outside_folder
+
+    copies = outside_folder(project, record.id)
+    if not any((copies / path.lstrip("/")).is_file() for path in shown):  # in memory, or in a folder that is mounted
+        return f"{plural(len(shown), 'figure')} shown: compared with those of other runs, not kept"
+    return f"{plural(len(shown), 'figure')} shown: {os.path.relpath(copies / SHOWN_DIR.lstrip('/'))}"
 
 
 def _others(rank: Rank) -> str:

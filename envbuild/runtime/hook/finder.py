@@ -107,6 +107,8 @@ PARALLEL = {
     "deepspeed.runtime.engine": "for_collectives.set_up_deepspeed",
 }
 """The same for what adds values up over ranks: how it does is recorded, nothing is set."""
+SHOWN = {"matplotlib.backend_bases": "for_matplotlib.set_up"}
+"""The same for what would go to a screen: it is kept, nothing is set."""
 METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}

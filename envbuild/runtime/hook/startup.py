@@ -86,7 +86,7 @@ def _begin(*, main: bool, marker: str) -> None:
     process.guarded("stacks", stacks.answer, vital=False)
     process.guarded("output", output.write_whole_lines, vital=False)
     controls = [] if gate.controls_off() else [finder.WATCHED, finder.TASKS, finder.REPLICAS, finder.MENDED]
-    tables = [*controls, finder.PARSERS, finder.PARALLEL, finder.METRICS]
+    tables = [*controls, finder.PARSERS, finder.PARALLEL, finder.METRICS, finder.SHOWN]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
-from envbuild.cli.render.run import summary
+from envbuild.cli.render.run import figures, summary
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
+from envbuild.lockfile import layout
 from envbuild.record.compare_outputs import compare, different_tensors, same_tensors
+from envbuild.record.history import outside_folder
 from envbuild.record.model import (
     Git,
     GuardVerdict,
@@ -217,6 +221,9 @@ ALLOWED = verdict(
 )  # fmt: skip
 
 
+SHOWN = Output(path=f"{layout.SHOWN_DIR}/1.png", change="created", size=3, sha256=SHA)
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -238,11 +245,25 @@ ALLOWED = verdict(
          "run 01JD000000 recorded · guard 41 ms · allowed: gpu.driver, gpu.sms · 1 output"),
         ({"out_of_memory": True, "exit_code": 137, "outputs": (), "verdict": None},
          "run 01JD000000 recorded · ran out of memory · no outputs"),
+        ({"outside": (SHOWN, msgspec.structs.replace(SHOWN, path="/tmp/w.npy")), "verdict": None},
+         "run 01JD000000 recorded · 1 output · 1 outside the project"),
+        ({"outside": (SHOWN,), "verdict": None}, "run 01JD000000 recorded · 1 output"),
     ],
 )  # fmt: skip
 def test_the_summary_reports_what_matters(changes: dict[str, Any], line: str) -> None:
     """One line reports how the run went and whether its bits agree with an earlier one."""
     assert summary(a_record(**changes)) == line
+
+
+def test_figures_that_were_shown_are_named(tmp_path: Path) -> None:
+    """By the folder where their copies are; what lay in memory, or in a mounted folder, was not copied."""
+    one = a_record(outside=(SHOWN, msgspec.structs.replace(SHOWN, path="/tmp/w.npy")))
+    assert figures(one, tmp_path) == "1 figure shown: compared with those of other runs, not kept"
+    copy = outside_folder(tmp_path, one.id) / SHOWN.path.lstrip("/")
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(b"png")
+    assert figures(one, tmp_path) == f"1 figure shown: {os.path.relpath(copy.parent)}"
+    assert figures(a_record(), tmp_path) == figures(a_record(outside=one.outside, state="failed"), tmp_path) == ""
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.program import EndedProgram
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
+from envbuild.lockfile import layout
 from envbuild.record.model import dumps
 from envbuild.record.processes import json_table
 from envbuild.runs import outside
@@ -84,6 +85,19 @@ def test_permissions_of_files_of_the_container_are_known(tmp_path: Path) -> None
     around.look_inside(Files({"/opt/model.bin": b"model"}))
     ((each,), _) = around.look_last({})
     assert each.mode == "644"
+
+
+def test_figures_that_were_shown_are_kept(tmp_path: Path) -> None:
+    """They count as any file does; that there are none is worth no sentence."""
+    own = Files({"/tmp/shown-figures": None, "/tmp/shown-figures/1.png": b"png", "/tmp/w.npy": b"w"}, changed=("/tmp",))
+    for files, kept in ((Files({}), []), (own, [Path("tmp/shown-figures/1.png")])):
+        around = Outside(mounts=(), wanted=(), kept=tmp_path, targets=("/workspace",), shown=layout.SHOWN_DIR)
+        around.look_first()
+        around.look_inside(files)
+        listed, left_out = around.look_last({})
+        assert left_out == ()
+        assert [each.relative_to(tmp_path) for each in tmp_path.rglob("*") if each.is_file()] == kept
+    assert [each.path for each in listed] == ["/tmp/shown-figures/1.png", "/tmp/w.npy"]
 
 
 def test_files_of_the_container_are_digested(tmp_path: Path) -> None:
