@@ -15,7 +15,7 @@ from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, stated, validators
 from envbuild.spec.keys import STANDALONE
-from envbuild.spec.optional import names_in, optional_of
+from envbuild.spec.optional import frameworks_for, names_in, optional_of
 from envbuild.spec.system_keys import DEFAULTS
 
 DISTRIBUTIONS = {
@@ -418,8 +418,7 @@ def _requirements(
     imports, optional = _imports(folder)
     imported = sorted(imports)
     known = {DISTRIBUTIONS[name] for name in imported if name in DISTRIBUTIONS} | optional
-    if "keras" in known and not known & {"tensorflow-cpu", "torch", "jax"}:
-        known.add("tensorflow-cpu")
+    known |= {*frameworks_for(known)}
     if "torch" in known:
         known.add("numpy")  # no requirement of torch's own: without it torch warns, and Tensor.numpy() fails
     unknown = tuple(name for name in imported if name not in DISTRIBUTIONS)

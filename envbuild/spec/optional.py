@@ -7,9 +7,14 @@ from collections.abc import Collection, Iterator
 
 _FRAMEWORKS = frozenset(("keras", "tensorflow", "torch"))
 _PANDAS = frozenset(("pandas",))
+_TRANSFORMERS = frozenset(("transformers",))
 _WANTED = {
+    "Seq2SeqTrainer": (_TRANSFORMERS, "accelerate"),
+    "Seq2SeqTrainingArguments": (_TRANSFORMERS, "accelerate"),
     "SummaryWriter": (_FRAMEWORKS, "tensorboard"),
     "TensorBoard": (_FRAMEWORKS, "tensorboard"),
+    "Trainer": (_TRANSFORMERS, "accelerate"),
+    "TrainingArguments": (_TRANSFORMERS, "accelerate"),
     "create_file_writer": (_FRAMEWORKS, "tensorboard"),
     "read_excel": (_PANDAS, "openpyxl"),
     "read_feather": (_PANDAS, "pyarrow"),
@@ -22,7 +27,21 @@ _WANTED = {
     "to_parquet": (_PANDAS, "pyarrow"),
 }
 """What a program names, to the packages that have it, and the distribution that is needed then: TensorFlow 2.21 no
-longer requires tensorboard; pandas' are optional (pandas.pydata.org, "Optional dependencies")."""
+longer requires tensorboard; pandas' are optional (pandas.pydata.org, "Optional dependencies"); accelerate and torch are
+in the extra ``torch`` of transformers."""
+_ON_ONE_OF = {
+    "diffusers": ("torch", ("torch",)),
+    "keras": ("tensorflow-cpu", ("tensorflow-cpu", "torch", "jax")),
+    "transformers": ("torch", ("torch", "tensorflow-cpu", "jax")),
+}
+"""Distributions that compute with another one and do not require it: the usual one, and all that would do."""
+
+
+def frameworks_for(known: Collection[str]) -> Iterator[str]:
+    """Yield the frameworks that distributions need and the program does not import itself."""
+    for name, (usual, any_of) in _ON_ONE_OF.items():
+        if name in known and not any(each in known for each in any_of):
+            yield usual
 
 
 def optional_of(names: Collection[str], imported: Collection[str]) -> Iterator[str]:
