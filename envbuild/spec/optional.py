@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator
 
 _FRAMEWORKS = frozenset(("keras", "tensorflow", "torch"))
 _PANDAS = frozenset(("pandas",))
+_LIGHTNING = frozenset(("lightning", "pytorch_lightning"))
 _TRANSFORMERS = frozenset(("transformers",))
 _WANTED = {
     "Seq2SeqTrainer": (_TRANSFORMERS, "accelerate"),
     "Seq2SeqTrainingArguments": (_TRANSFORMERS, "accelerate"),
     "SummaryWriter": (_FRAMEWORKS, "tensorboard"),
     "TensorBoard": (_FRAMEWORKS, "tensorboard"),
+    "TensorBoardLogger": (_LIGHTNING, "tensorboard"),
     "Trainer": (_TRANSFORMERS, "accelerate"),
     "TrainingArguments": (_TRANSFORMERS, "accelerate"),
     "create_file_writer": (_FRAMEWORKS, "tensorboard"),

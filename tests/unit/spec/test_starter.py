@@ -103,6 +103,7 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
         ("import transformers, jax\ntransformers.AutoTokenizer", set()),
         ("from diffusers import UNet2DModel", {"torch"}),
         ("from keras import Trainer", set()),
+        ("from lightning.pytorch.loggers import TensorBoardLogger", {"tensorboard"}),
     ],
 )
 def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source: str, wanted: set[str]) -> None:

@@ -1252,6 +1252,13 @@ def test_the_screen_without_a_cause_reports_it() -> None:
     assert "  try                run one at a time (--jobs 1); leave parts of the program out" in shown
 
 
+def test_what_is_logged_may_be_left_out_where_nothing_else_differs() -> None:
+    """A warning that depends on how long something took is no part of the program to look for."""
+    logged, printed = (Channel(kind=kind, count=1, compared="1 line", differs=(kind,)) for kind in ("stderr", "stdout"))
+    assert "--ignore stderr:WORD" in screen(verdict(channels=(logged,)))
+    assert "--ignore" not in screen(verdict(channels=(logged, printed)))
+
+
 @pytest.mark.parametrize(("loaded", "steps", "asked"), [(True, 0, True), (True, 3, False), (False, 0, False)])
 def test_threads_are_to_be_tried_where_a_library_computes(loaded: bool, steps: int, *, asked: bool) -> None:
     """Not where no framework was loaded, nor where the parameters agree after each step."""
