@@ -43,16 +43,22 @@ KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
 AGE = 86_413
 """Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
-Variation = Literal["listings", "environment", "times", "host", "order of times", "cpus", "pids"]
+Variation = Literal["listings", "environment", "times", "host", "order of times", "cpus", "pids", "memory"]
 """Something that no result may depend on: order of directory listings and of the environment, files' times of change,
-host name, which file is the newest, CPUs in sight, process ids of children."""
+host name, which file is the newest, CPUs in sight, process ids of children, what is in memory that nothing wrote."""
 FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "host"))
 """What costs no time to vary."""
-ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids"}
-STRICT = ("process ids of children",)
+ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids", "memory"}
+STRICT = ("process ids of children", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
-_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids")
+_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids", "memory")
 """What the hook varies (``ENVBUILD_VARY``)."""
+PERTURB = "MALLOC_PERTURB_"
+FILLS = (0x3F, 0x40, 0xBF, 0xC0)
+"""What memory that nothing wrote is filled with, a byte: numbers that change sums, and that most programs bear.
+
+Repeated, it is 4.8e-4, 32.5, -4.8e-4 or -32.5 in double precision, 0.75, 3, -0.75 or -3 in single precision.
+"""
 OUTPUTS, OUTSIDE = "outputs", "outside"
 """Folders of files that a run left in its project, and of copies of others."""
 _OWNER, _LONGEST_MARK = ".owner", 200
@@ -374,8 +380,10 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
     if plan.trace:
         variables |= trace_variables(plan.values)
     inside = ",".join(each for each in _IN_PROCESS if each in plan.vary)
-    if inside and varied:
+    if inside:  # the first run too, in which it varies nothing: so all have the same variables
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
+        if "memory" in plan.vary:
+            variables |= filled(FILLS[(varied - 1) % len(FILLS)]) if varied else {PERTURB: "0"}
     if "host" in plan.vary and varied:
         digits = len(HOST_NAME) - len(VARIED_HOST)
         name = f"{VARIED_HOST}{varied % 10**digits:0{digits}}"
@@ -384,6 +392,11 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         # the others have as many CPUs as the lock has threads
         request = msgspec.structs.replace(request, cpuset=plan.request.cpuset)
     return msgspec.structs.replace(request, own_variables=variables)
+
+
+def filled(byte: int) -> dict[str, str]:
+    """Return the variables by which the C library fills memory that it gives; it writes the complement (mallopt(3))."""
+    return {PERTURB: f"{byte ^ 0xFF}"}
 
 
 def _varied(plan: Repeat, number: int) -> int:

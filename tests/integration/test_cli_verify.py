@@ -579,6 +579,19 @@ def test_an_order_of_listings_is_found(project: Project) -> None:
     assert proof["varied"][0] == "order of directory listings"
 
 
+def test_memory_that_nothing_wrote_is_found_by_strict_runs(project: Project) -> None:
+    """What is fresh from the kernel holds zeros, so that runs are equal by luck; strict ones fill it."""
+    project.write(
+        "t.py",
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"
+        "print(sum(ctypes.string_at(libc.malloc(4_000_000), 4_000_000)))\n",
+    )
+    assert project.must("verify", "--json", "t.py").json["identical"] is True
+    done = project("verify", "--strict", "--json", "t.py")
+    assert done.code == 16, done.err
+    assert "reads memory that nothing wrote; proven: runs are equal when" in done.json["causes"][0]["what"]
+
+
 def test_a_cause_is_proven(project: Project) -> None:
     """The clock decides; fixing it makes runs equal."""
     project.write(

@@ -108,6 +108,38 @@ def test_training_repeats_to_the_bit(tree: Tree, tmp_path: Path) -> None:
         assert all(entry["ok"] and "at_exit" not in entry for entry in record["switches"])
 
 
+def test_lines_that_take_unwritten_arrays(tree: Tree, tmp_path: Path) -> None:
+    """With memory filled they are the same in each process, but for a line that gets other numbers; all are noted."""
+    script = tmp_path / "empty.py"
+    script.write_text(
+        "import json, sys\nimport numpy as np\n"
+        "def one(kind, shape=5):\n    return np.empty(shape, dtype=kind)\n"
+        "like = np.empty_like(np.zeros((3, 2), order='F'))\n"
+        "found = {kind: one(kind).tolist() for kind in ('f8', 'f4', 'i4', '?')}\n"
+        "found |= {'c8': one('c8').view('f4').tolist()}\n"
+        "found |= {'like': like.tolist(), 'long': float(one('f8', 100_000).sum()), 'none': one('f8', 0).tolist()}\n"
+        "found |= {'objects': one(object, 2).tolist(), 'text': len(one('U3', 2)), 'masked': np.ma.empty(3).shape[0]}\n"
+        "print(json.dumps(found))\n"
+    )
+    for path in tree.run.iterdir():
+        path.unlink()
+    fix = {"MALLOC_PERTURB_": "192", "ENVBUILD_FIX": "memory"}
+    found = [
+        json.loads(tree.execute(str(script), variables=fix | more).stdout)
+        for more in ({}, {}, *({"ENVBUILD_FIX": f"memory!{script}:4"},) * 2)
+    ]
+    assert found[0] == found[1]
+    real, other = found[2:]
+    same = {name for name in found[0] if real[name] == found[0][name]}
+    assert same == {"like", "none", "objects", "text", "masked"}
+    assert {name for name in real if real[name] != other[name]} >= {"f8", "f4", "c8", "long"}
+    assert all(0 <= each < 1 for each in real["f8"])
+    assert {*real["i4"]} <= {0, 1}
+    records = [json.loads(path.read_text()) for path in tree.run.glob("process-*.json")]
+    asked = {(each["call"], each["line"]) for record in records for each in record.get("asked", [])}
+    assert {("numpy.empty", 4), ("numpy.empty_like", 5)} <= asked
+
+
 def test_every_way_to_import_and_own_settings(tree: Tree) -> None:
     """`import tensorflow.keras` sets the same switches; what a script sets by itself stays, and is recorded."""
     text = """

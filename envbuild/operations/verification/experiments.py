@@ -45,11 +45,13 @@ _MINOR = ("logging.", "genericpath.exists", "genericpath.isfile", "genericpath.i
 """Calls that a line is the cause by only where it has no other: times of logs, and whether a file is there."""
 _STARTUP = ("site", "<string>")
 """Module and file of what start-up files (``*.pth``) of the environment execute."""
-_BY_LINE = frozenset(("entropy", "clock", "figures", "limits"))
+_BY_LINE = frozenset(("entropy", "clock", "figures", "limits", "memory"))
 """Suspects of which the hook knows which lines ask for them."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
-_VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
+_VARIATIONS: tuple[Variation, ...] = (
+    "listings", "host", "times", "environment", "order of times", "pids", "cpus", "memory",
+)  # fmt: skip
 
 
 def with_experiments(
@@ -139,6 +141,8 @@ def _of_variations(
     from envbuild.verification.causes.source_causes import suspects
 
     possible = _may_be_varied(laboratory, varied)
+    if "memory" in suspects(evidence):
+        possible.sort(key=lambda each: each != "memory")
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
         (variation, partial(laboratory.pair, (), (variation,))) for variation in possible
     ]
@@ -152,6 +156,10 @@ def _of_variations(
                 found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
                 return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
+            if "memory" in (name, *suspects(evidence)) and (fixed := _by_memory(laboratory, name)):
+                found = replace(evidence, proven=("memory",))
+                found = _with_culprits(laboratory, found, fixed, plain.luck)
+                return _with_others(laboratory, found, fixed, [each for each in possible if each != name]), None
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
             return _with_others(laboratory, found, plain.runs, others), None
@@ -172,6 +180,19 @@ def _by_addresses(laboratory: Laboratory) -> list[Ran]:
     return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
 
 
+def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
+    """Return equal runs with memory filled, if what was varied makes no difference then, or is that itself.
+
+    What is varied puts other things into memory that nothing wrote later: an address, a name.
+    """
+    fixed = laboratory.pair(("memory",))
+    if name == "memory" or not laboratory.equal(fixed):
+        return fixed if laboratory.equal(fixed) else []
+    varied = [each for each in _VARIATIONS if each == name]
+    moved = laboratory.moved(("memory",)) if name == "layout" else laboratory.pair(("memory",), varied)
+    return fixed if laboratory.equal(fixed, moved) else []
+
+
 def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
     """Return what was another one in each run, without listings where the program made none."""
     listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
@@ -190,6 +211,7 @@ def _with_others(
         varied: what may be a cause besides.
     """
     fixed = tuple(each for each in evidence.proven if each in SUSPECTS)
+    varied = [each for each in varied if each not in fixed]  # memory may be either
     if not runs or not varied or not evidence.proven:
         return evidence
     together = laboratory.pair(fixed, varied)
@@ -397,7 +419,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
         return evidence
     asked = _asked(runs[0].record, by_line)
     # Workers of pools that are killed leave no record: what the sources show may be asked there.
-    known = known_places(replace(evidence, proven=by_line))
+    # Of memory the hook knows some functions alone: the others' lines would be cleared though they stay fixed.
+    known = known_places(replace(evidence, proven=tuple(each for each in by_line if each != "memory")))
     places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
     aside: list[Evidence | None] = [None] * len(_ASIDE)

@@ -13,6 +13,7 @@ import msgspec
 from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events, MoreRuns
+from envbuild.runs.repeat import FILLS, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +46,6 @@ _SWITCHES = (
 """Switches that would set the locked number again."""
 _BESIDE_OTHERS = ("-wal", "-shm")
 """Ends of the names of files that mean another file, whatever their own bytes."""
-_FILLED = {"MALLOC_PERTURB_": "165"}
-"""Has the C library fill memory that it gives."""
 _ONE_BY_ONE = "RAYON_NUM_THREADS"
 """How many threads pools of packages in Rust have (rayon, ThreadPoolBuilder::num_threads)."""
 
@@ -75,6 +74,7 @@ class Laboratory:
     refused: bool = False
     without_result: int = 0
     _took_time: bool = False
+    _filled: int = FILLS[0]
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
 
     @property
@@ -93,12 +93,16 @@ class Laboratory:
         """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
         parts = [f"{', '.join(each)} {what}" for each, what in ((fixed, "fixed"), (varied, "varied")) if each]
         purpose = ", ".join(parts) or "nothing varied"
-        return self._runs(2, purpose + again, self._variables(fixed), varied)
+        made = self._runs(2, purpose + again, self._variables(fixed), varied)
+        if made or "memory" not in fixed or not self._filled or self.refused:
+            return made
+        self._filled = 0  # a program that fails with other numbers, as indices above all, may bear zeros
+        return self._runs(2, f"{purpose} with zeros{again}", self._variables(fixed), varied)
 
     def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
-        variables = self._variables(fixed) if fixed else {}
-        return self._runs(2, f"moved in memory{again}", {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT})
+        variables = {**self._variables(fixed), "ENVBUILD_SHIFT": "x" * _SHIFT}
+        return self._runs(2, f"moved in memory{again}", variables)
 
     def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for some lines; without any, all that such runs are compared with."""
@@ -154,7 +158,7 @@ class Laboratory:
         clock = f"clock={self.now * 10**9}/{_TICK}/1"
         what = ",".join(clock if each == "clock" else each for each in fixed) or "programs"
         variables = {"ENVBUILD_FIX": f"{what}@{self.limit}"}
-        return variables | (_FILLED if "memory" in fixed else {})
+        return variables | (filled(self._filled) if "memory" in fixed else {})
 
     def _runs(
         self,

@@ -45,7 +45,7 @@ def begin(process: Process) -> None:
 
         faulthandler.dump_traceback_later(int(limit), exit=True)
     callers = Callers(process.observer.within, frozenset(filter(None, real.split(";"))))
-    process.asked = callers.as_list
+    process.asked, process.callers = callers.as_list, callers
     os.register_at_fork(after_in_child=callers.clear)
     if "collection" in wanted:
         import gc

@@ -25,10 +25,20 @@ _STEP = 32
 
 
 def restart() -> None:
-    """Start this process anew without small pieces kept by threads; return if that is so already."""
+    """Start this process anew without small pieces kept by threads; return if that is so already.
+
+    The variable that does it is taken out again: the program finds the environment that it has in other runs.
+    """
     arguments = getattr(sys, "orig_argv", None)
     tunables = os.environ.get(TUNABLES, "")
-    if not arguments or _WITHOUT in tunables:
+    if not arguments:
+        return
+    if tunables.endswith(_WITHOUT):
+        rest = tunables[: -len(_WITHOUT)].rstrip(":")
+        if rest:
+            os.environ[TUNABLES] = rest
+        else:
+            del os.environ[TUNABLES]
         return
     os.environ[TUNABLES] = f"{tunables}:{_WITHOUT}" if tunables else _WITHOUT
     os.execv(sys.executable, arguments)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from .fix_callers import Callers
     from .parameters import Parameters
 
 FORMAT = 1
@@ -65,8 +66,12 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
+        self.callers: Callers | None = None
+        """Notes those lines."""
         self.lent: dict[str, str] = {}
         """Variables that a Python gets whose environment lacks the guard's marker (frameworks/starts.py)."""
+        self.hidden: dict[str, str] = {}
+        """Variables that this process had, and took out before the program saw them; each Python gets them."""
         self._count_anew()
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""

@@ -10,6 +10,8 @@ from . import finder, lineage, output, stacks
 from .frameworks import starts
 from .process import Process
 
+FILL = "MALLOC_PERTURB_"
+"""What the C library fills memory with that it gives (mallopt(3))."""
 _started = False
 process: Process | None = None
 """This process, once started."""
@@ -54,8 +56,9 @@ def _begin(*, main: bool, marker: str) -> None:
         marker: of a process that passed the guard in this container.
     """
     global process
-    fixed = os.environ.get("ENVBUILD_FIX", "")
-    if "memory" in fixed:
+    fixed, varied = os.environ.get("ENVBUILD_FIX", ""), os.environ.get("ENVBUILD_VARY", "")
+    filled = "memory" in fixed or ("memory" in varied and not varied.startswith("0"))
+    if filled:
         from . import fix_memory
 
         fix_memory.restart()
@@ -64,7 +67,6 @@ def _begin(*, main: bool, marker: str) -> None:
 
         fix_addresses.restart()
     os.environ.pop(starts.LENT, None)  # what was started anew needs it too
-    varied = os.environ.get("ENVBUILD_VARY")
     if varied and main:
         from . import vary
 
@@ -82,6 +84,8 @@ def _begin(*, main: bool, marker: str) -> None:
         process.observer.install()
     lent = {name: os.environ[name] for name in sorted(gate.ASKED | {starts.HASHES}) if name in os.environ}
     process.lent = {gate.MARKER: marker, **lent}
+    if "memory" in varied and FILL in os.environ:  # the C library has read it, and others find no other environment
+        process.hidden = {FILL: os.environ.pop(FILL)}
     starts.number_starts(process)
     process.guarded("stacks", stacks.answer, vital=False)
     process.guarded("output", output.write_whole_lines, vital=False)
@@ -91,7 +95,7 @@ def _begin(*, main: bool, marker: str) -> None:
         from . import trace
 
         tables += [finder.TRACED] if trace.begin(process) else []
-    if "memory" in fixed:
+    if filled:
         tables.append(finder.FILLED)
     if process.config.LEVEL == "portable" and not gate.controls_off():
         from .frameworks import for_libc

@@ -81,6 +81,7 @@ _DRAWN = {
     "clock": "returns the time, which is never the same",
     "figures": "returns a figure that is another one in each run",
     "limits": "waits until a time at most: what was done by then varies",
+    "memory": "returns memory that nothing wrote",
 }
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
 

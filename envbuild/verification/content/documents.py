@@ -49,6 +49,8 @@ JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
 _TEXT = 8 << 20
 """Bytes of the largest text that is read; a million lines take a minute of a CPU, so that more is not worth it."""
+_OWN = frozenset(("ENVBUILD_RUN_ID", "ENVBUILD_PROCESS", "PATH"))
+"""Names that are together in the environment of a program alone."""
 _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
@@ -312,6 +314,8 @@ def _value(
             out.add(path, repr([*value]))
             out.leave_out(path, repr(list(value.values())), "time")
             return
+        if _OWN.issubset(value):  # an environment that was written down, whose order ``verify`` reverses
+            value = dict(sorted(value.items()))
         out.add(path, f"{{{len(value)}}}")
         names = value.keys()
         tag = _tag_of(value)

@@ -107,6 +107,7 @@ class Table:
 def _long(columns: Sequence[str]) -> tuple[int, str]:
     """Return where a table with a row for each value has their names, and the column of values; -1 if it is none."""
     names = [at for at, name in enumerate(columns) if name.lower() in _NAMES]
+    names = names or [at for at, name in enumerate(columns) if name.lower() == "name"]  # a person's, in other tables
     found = [name for name in columns if name.lower() in _VALUES]
     return (names[0], found[0]) if len(names) == len(found) == 1 else (-1, "")
 

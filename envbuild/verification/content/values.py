@@ -17,6 +17,8 @@ _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
 _OF_SPACY = frozenset(("token_acc", "token_p", "token_r", "token_f"))
 """Keys next to which spaCy has the words in a second, under ``speed`` (``Language.evaluate``)."""
+_PARENT, _PARENTS = "ENVBUILD_PROCESS", re.compile(r"\A\d+(?=:\d*:)")
+"""envbuild's own variable, and the number of the process that started this one in it."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers, of processes and of what a scheduler runs; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
@@ -123,7 +125,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
             out.add(path, _MARK)
         out.add(path, value)
         return
-    value = _LOGGED.sub(r".\1", common_host(value))
+    value = _LOGGED.sub(r".\1", common_host(value) if key != _PARENT else _PARENTS.sub("0", value))
     kind = kind_of(key) if key else None
     if key in _MEMINFO and _KILOBYTES.fullmatch(value):
         kind = "memory"

@@ -57,6 +57,12 @@ _CLAUSE = 80
 _NAMED_BEHIND = lazy(r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z_-]+\s){0,2}[a-z_-]+,\s?\Z", re.IGNORECASE)
 """Before a time in a list of times with their names behind them: ``0.1ms loss, 0.4ms postprocess``."""
 _HOSTS = lazy(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(VARIED_HOST)}}}(?![\w-])")
+_MARKER = lazy(r"(?<![\w/])1/[0-9a-f]{16}/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/pid:\[\d+\]/\d+(?![\w/])")
+"""The guard's marker of a container (``runtime.guard.gate``)."""
+_VARIED = lazy(r"(?<![\w:])\d+(?=:listings(?:,(?:environment|pids|memory))*(?![\w:]))")
+"""The number of a run in ``ENVBUILD_VARY``."""
+_RUN = lazy(r"(ENVBUILD_RUN_ID[\s'\":=,|]{1,60})[0-9A-HJKMNP-TV-Z]{26}(?!\w)")
+_PARENT = lazy(r"(ENVBUILD_PROCESS[\s'\":=,|]{1,60})\d+(?=:\d*:)")
 _DIGITS = 64
 SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
 _MEASURED = ("times", "rates", "memory")
@@ -174,8 +180,21 @@ def moment_of(number: float) -> float:
 
 
 def common_host(text: str) -> str:
-    """Put the first run's host name in the place of those that the others were given (``runs.repeat``)."""
-    return _HOSTS.sub(HOST_NAME, text) if VARIED_HOST in text else text
+    """Put the first run's host name in the place of those that the others were given (``runs.repeat``).
+
+    The same for envbuild's own variables, for programs that write down their environment.
+    """
+    if VARIED_HOST in text:
+        text = _HOSTS.sub(HOST_NAME, text)
+    if "/pid:[" in text:
+        text = _MARKER.sub("⟨process⟩", text)
+    if ":listings" in text:
+        text = _VARIED.sub("0", text)
+    if "ENVBUILD_RUN_ID" in text:
+        text = _RUN.sub(r"\1⟨run⟩", text)
+    if "ENVBUILD_PROCESS" in text:
+        text = _PARENT.sub(r"\g<1>0", text)
+    return text
 
 
 class Masks:

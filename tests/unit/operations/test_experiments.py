@@ -549,3 +549,24 @@ def test_lines_that_ask_a_clock_are_compared_with_a_run_in_which_each_has_its_ow
         "a fixed clock for each line: clock!-",
         "one line not fixed: train.py:3: clock!/workspace/train.py:3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "filled", "proven"),
+    [
+        ("numpy.empty(3)", True, ("memory",)),
+        ("numpy.empty(3)", False, ("layout",)),  # it is the address itself that is used
+        ("id(open)", True, ("layout",)),  # nothing calls for more experiments
+    ],
+)
+def test_what_is_left_in_memory_is_not_blamed_for_who_reads_it(
+    call: str, filled: bool, proven: tuple[str, ...]
+) -> None:
+    """Where addresses lie in memory that nothing wrote, filling that makes runs equal: it is the nearer cause."""
+
+    def program(world: World) -> object:
+        moved = world.moved + 2 * bool(world.varied - {"host", "times"})
+        return 0 if filled and "memory" in world.fixed else moved
+
+    for seed in range(5):
+        assert concluded(program, seed, f"import numpy\n{call}\n").proven == proven

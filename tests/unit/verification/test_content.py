@@ -186,6 +186,15 @@ SAME = {
         as_json(host="envbu002", host_name="envbu002", dir="runs/a_envbu002"),
         "only the container's bytes differ",
     ),
+    "an environment": (
+        as_json(
+            run={"PATH": "/bin", "ENVBUILD_RUN_ID": "01M8HAWJ6TXY9A3ZXHPNS78DW6", "ENVBUILD_PROCESS": "2:::", "A": "1"}
+        ),
+        as_json(
+            run={"A": "1", "ENVBUILD_PROCESS": "5:::", "ENVBUILD_RUN_ID": "01M8HAWK994DZ2YE5VQ58RBNQK", "PATH": "/bin"}
+        ),
+        "run.ENVBUILD_RUN_ID differs",
+    ),
     "json lines": (
         b'{"step": 1, "fps": 120.5}\n{"step": 2}\n',
         b'{"step": 1, "fps": 119}\n{"step": 2}\n',

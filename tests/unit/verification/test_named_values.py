@@ -46,6 +46,8 @@ _OPTUNA = "id INTEGER, trial_id INTEGER, key VARCHAR(512), value_json TEXT"
         ("id INTEGER, trial_id INTEGER, metric TEXT, value REAL", "loss", 0.25, 0.5, False),
         ("id INTEGER, trial_id INTEGER, param_name TEXT, param_value REAL", "fit_time", 0.25, 0.5, False),
         ("id INTEGER, tag TEXT, metric TEXT, value REAL", "fit_time", 0.25, 0.5, False),
+        ("run TEXT, step INTEGER, name TEXT, value REAL", "step_time", 0.25, 0.5, True),
+        ("run TEXT, step INTEGER, name TEXT, value REAL", "loss", 0.25, 0.5, False),
     ],
 )
 def test_a_row_of_a_database_names_its_value(

@@ -792,6 +792,28 @@ def test_no_line_is_searched_for_long(part: str) -> None:
     MASKS.mask((part * (1 << 16))[: (1 << 16) - 1])
 
 
+MARKER = "1/4ec397438140c39b/bdd849b5-0a67-48cb-8dba-10a031bc7d2e/pid:[4026532551]/5591678"
+RUN = "01M8HAWJ6TXY9A3ZXHPNS78DW6"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ENVBUILD_GUARD={marker}", " 'ENVBUILD_GUARD': '{marker}',", "ENVBUILD_RUN_ID={run}",
+        "ENVBUILD_RUN_ID          {run}", "('ENVBUILD_RUN_ID', '{run}')", "ENVBUILD_VARY={number}:listings,environment",
+        "'ENVBUILD_VARY': '{number}:listings,environment,pids,memory'", "('ENVBUILD_PROCESS', '{number}:::exec -c.1')",
+    ],
+)  # fmt: skip
+def test_own_variables_are_the_same_in_all_runs(line: str) -> None:
+    """A program that prints its environment prints the same in all of them; what is anything else's counts."""
+    masks = MASKS
+    one = masks.mask(line.format(marker=MARKER, run=RUN, number=0)).text
+    other = MARKER.replace("551", "552").replace("678", "999")
+    assert masks.mask(line.format(marker=other, run=RUN[::-1], number=2)).text == one
+    for result in (f"weights {RUN}", "ENVBUILD_RUN_ID of 3", "found 2:listingsx", "0:2:listings"):
+        assert masks.mask(result).text in (result, "")
+
+
 def test_the_host_names_of_a_verification_are_one() -> None:
     """Each of its runs has another; what names it is equal."""
     masks = Masks(0.0)

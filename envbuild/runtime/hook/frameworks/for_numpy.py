@@ -35,10 +35,16 @@ def read_libraries(module: Any, process: Process) -> None:
 
 
 def fill(module: Any, process: Process) -> None:
-    """Have the memory of arrays filled, in an experiment."""
-    from .. import fix_memory
+    """Have the memory of arrays filled; in an experiment, note which lines take such arrays."""
+    from .. import fix_empty, fix_memory
 
-    fix_memory.fill_arrays()
+    if process.callers is not None:
+        fix_empty.note_calls(module, process.callers)
+    try:
+        fix_memory.fill_arrays()
+    except OSError:
+        if process.callers is not None:  # else memory is one of the things that are varied: small arrays are not, then
+            raise
 
 
 def _free(module: Any) -> bool:

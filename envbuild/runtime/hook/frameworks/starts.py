@@ -114,10 +114,9 @@ class Starts:
             seed = self.process.lent.get(HASHES) if bare and HASHES not in has else None
             return {HASHES: seed} if seed is not None else {}
         lent = {}
-        if (
-            python and not bare and MARKER not in has
-        ):  # what the program chose itself, such as PYTHONHASHSEED, is its own
-            lent = {name: value for name, value in self.process.lent.items() if name not in has}
+        if python and not bare:  # what the program chose itself, such as PYTHONHASHSEED, is its own
+            mine = self.process.hidden if MARKER in has else {**self.process.lent, **self.process.hidden}
+            lent = {name: value for name, value in mine.items() if name not in has}
         return {lineage.VARIABLE: place, **lent, **({LENT: ",".join(lent)} if lent else {})}
 
 
