@@ -112,6 +112,13 @@ def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source:
     assert found & {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch"} == wanted
 
 
+def test_well_known_packages_are_required_by_their_distribution(tmp_path: Path) -> None:
+    """Names of modules that are not those of their distributions, and such as are."""
+    found = guessed(project(tmp_path, train_py="import Levenshtein, ml_collections, pynvml, regex, trl"))
+    assert found.requirements == ("levenshtein", "ml-collections", "nvidia-ml-py", "regex", "trl")
+    assert not found.unknown
+
+
 def test_imports_of_notebooks_count(tmp_path: Path) -> None:
     """Cells of Python, without IPython's magics; what starts a notebook is required where there is no script."""
     cells = [
