@@ -268,7 +268,7 @@ def _imports(folder: Path) -> tuple[set[str], set[str]]:
     The standard library and the project's own modules are left out.
     """
     names: set[str] = set()
-    used: set[str] = set()
+    used: set[tuple[str, str]] = set()
     own = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
     own |= {path.name for path in (folder / "src").iterdir()} if (folder / "src").is_dir() else set()
     for path in _sources(folder):

@@ -46,23 +46,27 @@ def frameworks_for(known: Collection[str]) -> Iterator[str]:
             yield usual
 
 
-def optional_of(names: Collection[str], imported: Collection[str]) -> Iterator[str]:
+def optional_of(names: Collection[tuple[str, str]], imported: Collection[str]) -> Iterator[str]:
     """Yield distributions that are needed for what a program uses of the packages that it imports.
 
     Args:
         names: as ``names_in`` yields them.
         imported: top-level modules.
     """
-    for name in names:
-        owners, wanted = _WANTED.get(name, (frozenset(), ""))
-        if wanted and not owners.isdisjoint(imported):
+    for owner, name in names:
+        owners, wanted = _WANTED[name]
+        if owner in owners or (not owner and not owners.isdisjoint(imported)):
             yield wanted
 
 
-def names_in(tree: ast.AST) -> Iterator[str]:
-    """Yield attributes that a module uses and names that it imports, as far as they are known here."""
+def names_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield attributes that a module uses and names that it imports, as far as they are known here.
+
+    Each is behind the top-level module that it is imported from; of attributes nothing shows that.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _WANTED:
-            yield node.attr
-        elif isinstance(node, ast.ImportFrom):
-            yield from (alias.name for alias in node.names if alias.name in _WANTED)
+            yield "", node.attr
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            top = (node.module or "").partition(".")[0]
+            yield from ((top, alias.name) for alias in node.names if alias.name in _WANTED)
