@@ -7,9 +7,16 @@ from collections.abc import Collection, Iterator
 
 _FRAMEWORKS = frozenset(("keras", "tensorflow", "torch"))
 _PANDAS = frozenset(("pandas",))
+_LIGHTNING = frozenset(("lightning", "pytorch_lightning"))
+_TRANSFORMERS = frozenset(("transformers",))
 _WANTED = {
+    "Seq2SeqTrainer": (_TRANSFORMERS, "accelerate"),
+    "Seq2SeqTrainingArguments": (_TRANSFORMERS, "accelerate"),
     "SummaryWriter": (_FRAMEWORKS, "tensorboard"),
     "TensorBoard": (_FRAMEWORKS, "tensorboard"),
+    "TensorBoardLogger": (_LIGHTNING, "tensorboard"),
+    "Trainer": (_TRANSFORMERS, "accelerate"),
+    "TrainingArguments": (_TRANSFORMERS, "accelerate"),
     "create_file_writer": (_FRAMEWORKS, "tensorboard"),
     "read_excel": (_PANDAS, "openpyxl"),
     "read_feather": (_PANDAS, "pyarrow"),
@@ -22,26 +29,44 @@ _WANTED = {
     "to_parquet": (_PANDAS, "pyarrow"),
 }
 """What a program names, to the packages that have it, and the distribution that is needed then: TensorFlow 2.21 no
-longer requires tensorboard; pandas' are optional (pandas.pydata.org, "Optional dependencies")."""
+longer requires tensorboard; pandas' are optional (pandas.pydata.org, "Optional dependencies"); accelerate and torch are
+in the extra ``torch`` of transformers."""
+_ON_ONE_OF = {
+    "diffusers": ("torch", ("torch",)),
+    "keras": ("tensorflow-cpu", ("tensorflow-cpu", "torch", "jax")),
+    "transformers": ("torch", ("torch", "tensorflow-cpu", "jax")),
+}
+"""Distributions that compute with another one and do not require it: the usual one, and all that would do."""
 
 
-def optional_of(names: Collection[str], imported: Collection[str]) -> Iterator[str]:
+def frameworks_for(known: Collection[str]) -> Iterator[str]:
+    """Yield the frameworks that distributions need and the program does not import itself."""
+    for name, (usual, any_of) in _ON_ONE_OF.items():
+        if name in known and not any(each in known for each in any_of):
+            yield usual
+
+
+def optional_of(names: Collection[tuple[str, str]], imported: Collection[str]) -> Iterator[str]:
     """Yield distributions that are needed for what a program uses of the packages that it imports.
 
     Args:
         names: as ``names_in`` yields them.
         imported: top-level modules.
     """
-    for name in names:
-        owners, wanted = _WANTED.get(name, (frozenset(), ""))
-        if wanted and not owners.isdisjoint(imported):
+    for owner, name in names:
+        owners, wanted = _WANTED[name]
+        if owner in owners or (not owner and not owners.isdisjoint(imported)):
             yield wanted
 
 
-def names_in(tree: ast.AST) -> Iterator[str]:
-    """Yield attributes that a module uses and names that it imports, as far as they are known here."""
+def names_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield attributes that a module uses and names that it imports, as far as they are known here.
+
+    Each is behind the top-level module that it is imported from; of attributes nothing shows that.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _WANTED:
-            yield node.attr
-        elif isinstance(node, ast.ImportFrom):
-            yield from (alias.name for alias in node.names if alias.name in _WANTED)
+            yield "", node.attr
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            top = (node.module or "").partition(".")[0]
+            yield from ((top, alias.name) for alias in node.names if alias.name in _WANTED)

@@ -18,6 +18,10 @@ _PIP = re.compile(
     r"\bpip3? install (?:-U |--upgrade )?['\"]?([A-Za-z][\w.-]*(?:\[[\w,-]+\])?(?:[=<>~]=[\w.]+)?)(?![\w+:/])"
 )
 """What errors of libraries ask for, such as ``pip install "gymnasium[other]"``."""
+_NO_LIBRARY = re.compile(r"\brequires the (?:\S )?([A-Za-z][\w.-]*) library,? but it was not found")
+"""What Hugging Face's libraries say of one whose wheel they do not require; not each time with a command of pip."""
+_CALLED = {"pytorch": "torch"}
+"""Distributions that go by another name in such sentences."""
 _NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
 _NO_PROGRAM = re.compile(
     r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
@@ -81,7 +85,9 @@ def advice(tail: str, record: Record, project: Path) -> str:
     if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
         return sentence
     lines = [line for line in error.splitlines() if "Warning" not in line]
-    if names := list(dict.fromkeys(name.rstrip(".-") for line in lines for name in _PIP.findall(line))):
+    named = [*(name for line in lines for name in _PIP.findall(line))]
+    named = named or [_CALLED.get(each, each) for each in map(str.lower, _NO_LIBRARY.findall(error))]
+    if names := list(dict.fromkeys(name.rstrip(".-") for name in named)):
         return f"add what it asks for to requirements in the spec ({', '.join(names)}) and lock again"
     if record.options.network in ("", "none") and _NO_NETWORK.search(error):
         return "runs have no network: put what it downloads into the project, or allow it: --network host"

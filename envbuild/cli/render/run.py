@@ -205,7 +205,7 @@ _PARTS = {
 
 def requirement(module: str) -> tuple[str, str]:
     """Return what to require for a module, and why if it is not simply that package."""
-    from envbuild.spec.detect import DISTRIBUTIONS  # a tenth of all imports of a run, most of which end well
+    from envbuild.spec.distributions import DISTRIBUTIONS  # a tenth of all imports of a run, most of which end well
 
     return _PARTS.get(module) or (DISTRIBUTIONS.get(module, module), "")
 

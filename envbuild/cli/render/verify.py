@@ -198,7 +198,7 @@ def different(result: Verification) -> str:
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
-        *_because(result.causes, result.at_once, threads=_may_be_threads(result)),
+        *_because(result.causes, result.at_once, threads=_may_be_threads(result), logs=_only_logs(verdict)),
         *(("note", note) for note in notes),
         *(("files" if not at else "", folder) for at, folder in enumerate(result.kept)),
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
@@ -294,10 +294,22 @@ def _may_be_threads(result: Verification) -> bool:
     return any(process.frameworks and not run.steps for run in result.runs for process in run.record.processes)
 
 
-def _because(causes: Sequence[Finding], at_once: int, *, threads: bool = False) -> Iterator[tuple[str, str]]:
+def _only_logs(verdict: Verdict) -> bool:
+    """Whether nothing but standard error differs, where programs log: a warning may depend on the time."""
+    return {channel.kind for channel in verdict.channels if channel.differs} == {"stderr"}
+
+
+def _because(
+    causes: Sequence[Finding], at_once: int, *, threads: bool = False, logs: bool = False
+) -> Iterator[tuple[str, str]]:
     if not causes:
         yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
-        if threads:
+        if logs:
+            yield (
+                "try",
+                "if that is no result, leave it out: --ignore stderr, or lines with a word: --ignore stderr:WORD",
+            )
+        elif threads:
             first = "run one at a time (--jobs 1), then with " if at_once > 1 else ""
             yield "try", f"{first}determinism: {{threads: 1}} in spec.yaml, then: envbuild lock && envbuild build"
         else:

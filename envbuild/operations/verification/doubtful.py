@@ -160,7 +160,7 @@ class InDoubt:
             if (path, name) not in may_be or (path, name) in measured or line in lines:
                 continue
             if path not in STREAMS:
-                yield f"{path}: {name}"
+                yield f"{path}: {name}{self._change(path, name)}"
                 continue
             lines.add(line)
             quoted[path] += 1
@@ -169,6 +169,12 @@ class InDoubt:
             other = next(at for at, each in enumerate(self.known) if each[path, name] != self.known[0][path, name])
             found = self.left.difference(path, name, 0, other)
             yield f"{_NAMES[path]}, line {found.line}: {' → '.join(shown(*excerpts(found.before, found.after)))}"
+
+    def _change(self, path: str, name: str) -> str:
+        """Return the numbers of two runs, as they are quoted behind a place in a file; empty if they are none."""
+        first, *others = (each[path, name] for each in self.known)
+        other = next((each for each in others if each != first), first)
+        return f": {first} → {other}" if _is_plain(first) and _is_plain(other) else ""
 
     def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
         """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""

@@ -46,6 +46,8 @@ _SWITCHES = (
 """Switches that would set the locked number again."""
 _BESIDE_OTHERS = ("-wal", "-shm")
 """Ends of the names of files that mean another file, whatever their own bytes."""
+_ONE_BY_ONE = "RAYON_NUM_THREADS"
+"""How many threads pools of packages in Rust have (rayon, ThreadPoolBuilder::num_threads)."""
 
 
 @dataclass(kw_only=True)
@@ -186,7 +188,7 @@ class Laboratory:
         made = run_again(
             self.session,
             count,
-            variables,
+            {**variables, **(_one_by_one(self.session.plan.request) if "order" in fixed else {})},
             self.engine,
             self.events,
             purpose,
@@ -201,6 +203,11 @@ class Laboratory:
             return ran
         self.without_result += 1
         return []
+
+
+def _one_by_one(request: RunRequest) -> dict[str, str]:
+    """Return what has pools of packages in Rust do one task after another, unless the lock says how many they do."""
+    return {} if _ONE_BY_ONE in request.lock.environment else {_ONE_BY_ONE: "1"}
 
 
 def with_one_thread(request: RunRequest) -> RunRequest:

@@ -31,6 +31,7 @@ from envbuild.verification.masking.doubtful import (
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.masking.masks import PROFILE
 from envbuild.verification.masking.printed import rows
+from envbuild.verification.masking.screen import is_in_bar
 
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
@@ -112,7 +113,7 @@ class LeftOut:
                     for place, number in self._numbers(at, row)
                     if row.masked.guessed
                     or is_named(number)
-                    or self._is_computed(label_before(number.before), plain=number.is_plain)
+                    or self._is_computed(self._label(number), plain=number.is_plain)
                 )
 
     def doubted(self, at: int) -> Iterator[Place]:
@@ -124,7 +125,7 @@ class LeftOut:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    computed = self._is_computed(label_before(number.before), plain=number.is_plain)
+                    computed = self._is_computed(self._label(number), plain=number.is_plain)
                     alone = row.masked.guessed or is_alone(row.text)
                     if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
@@ -197,6 +198,11 @@ class LeftOut:
                     yield (stream, f"line {row.number}"), row.text
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
+
+    def _label(self, number: Number) -> str:
+        """Return the word that names a number; that of a bar of tqdm's names what is counted, not what is measured."""
+        row, place = number.before + number.text + number.behind, len(number.before)
+        return "" if not self.measuring.draws_bars and is_in_bar(row, place) else label_before(number.before)
 
     def _is_computed(self, label: str, *, plain: bool = True) -> bool:
         """Whether no clock can have given a value behind a word; ``plain``: it is one number."""

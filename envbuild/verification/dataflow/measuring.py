@@ -36,6 +36,10 @@ _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
 
+_BAR = re.compile(r"%\||/s\b|s/")
+"""In a text: what bars of progress have, and rates."""
+
+
 class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     """What a program can measure, as far as its sources show.
 
@@ -47,6 +51,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
         shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
+        draws_bars: its own sources have texts of bars of progress, so that a bar need not be a package's.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
         glued: another value is put behind a time and a point or a comma, as parts of a second are.
@@ -59,6 +64,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
     shows_addresses: bool = False
+    draws_bars: bool = True
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
     glued: bool = False
@@ -95,6 +101,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
         shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
+        draws_bars=not trees or any(_draws_bar(node) for tree in trees for node in ast.walk(tree)),
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
@@ -122,6 +129,10 @@ def _gives_node(node: ast.AST) -> bool:
 def _shows_address(node: ast.AST) -> bool:
     """Whether a text has a place for what is at an address."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and _AT.search(node.value) is not None
+
+
+def _draws_bar(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _BAR.search(node.value) is not None
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -98,7 +98,8 @@ _BARE = frozenset(("time", "times", "duration", "durations", "seconds", "secs", 
 _MOMENTS = frozenset(("start", "end", "begin", "finish"))
 """Of something: a program logs when it begins as a date, and how long it took."""
 _UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
-_RATE = re.compile(r"\s?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
+_RATE = re.compile(r"\s?(?:effective )?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
+"""Behind a number; gensim counts words that are not left out as ``effective words/s``."""
 _IN_SECONDS = (
     (re.compile(r"\s?ns(?![a-z])", re.IGNORECASE), 1e-9),
     (re.compile(r"\s?[uµ]s(?![a-z])", re.IGNORECASE), 1e-6),

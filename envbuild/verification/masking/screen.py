@@ -125,6 +125,12 @@ def without_blanks(row: str) -> str:
     return row if text != row and BINARY.search(row) is not None else text
 
 
+def is_in_bar(row: str, place: int) -> bool:
+    """Whether a place in a row is among what a bar of tqdm's measures, behind what says how much is done."""
+    bars = _BAR_RATES.finditer(row) if "%|" in row else ()
+    return any(found["unit"] is None and found.start("rates") <= place < found.end("rates") for found in bars)
+
+
 def _without_rates(row: str) -> str:
     """Return a row that is written over, with blanks in the place of what tqdm's bars measure.
 

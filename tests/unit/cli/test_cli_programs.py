@@ -139,6 +139,10 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "add what it asks for to requirements in the spec (numpy>=1.20) and lock again",
         ),
         (
+            "ImportError: \nBertModel requires the PyTorch library but it was not found in your environment. Check\n",
+            "add what it asks for to requirements in the spec (torch) and lock again",
+        ),
+        (
             "UserWarning: no bars; pip install tqdm\nTraceback (most recent call last):\nValueError: bad\n",
             "",
         ),

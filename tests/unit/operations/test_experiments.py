@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -509,6 +510,21 @@ def test_libraries_have_one_thread_in_an_experiment(tmp_path: Path) -> None:
     assert changed.own_variables == {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     assert changed.allow == ("environment.OMP_NUM_THREADS", "environment.POLARS_MAX_THREADS")
     assert "torch.set_num_threads" in changed.without
+
+
+def test_pools_in_rust_do_one_task_after_another_where_order_is_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook reaches no pool of rayon's: its variable does, unless the lock has another value for it."""
+    given: list[Mapping[str, str]] = []
+    monkeypatch.setattr(module, "run_again", lambda session, count, variables, *rest, **more: given.append(variables))
+    for environment, fixed in (({}, "order"), ({}, "clock"), ({"RAYON_NUM_THREADS": "4"}, "order")):
+        request = SimpleNamespace(lock=make_lock(environment=environment), project=tmp_path)
+        nothing: Any = None
+        session: Any = SimpleNamespace(plan=SimpleNamespace(request=request))
+        with contextlib.suppress(TypeError):  # no run is made
+            Laboratory(session=session, engine=nothing, events=nothing, limit=60).pair((fixed,))
+    assert [each.get("RAYON_NUM_THREADS") for each in given] == ["1", None, None]
 
 
 def test_whether_a_file_is_there_is_no_figure_where_the_line_asks_for_one() -> None:

@@ -29,6 +29,23 @@ def test_a_rate_of_two_digits_is_in_doubt_where_nothing_measures(can_measure: bo
     assert ("67" in dict(found.named(0)).values()) is not can_measure
 
 
+@pytest.mark.parametrize(
+    ("line", "draws", "doubted"),
+    [
+        ("Epoch 0: 100%|███| 4/4 [00:01<00:00,  2.18it/s, loss=0.866]", False, False),
+        ("Epoch 0: 100%|███| 4/4 [00:01<00:00,  2.18it/s, loss=0.866]", True, True),
+        ("Epoch 0: 4/4 [00:01<00:00,  2.18it/s]", False, True),
+        ("Epoch 0: 100%|███| 4/4 [00:01,  2.18it/s]", False, True),
+        ("Epoch 2.18s: 100%|███| 4/4 [00:01<00:00,  2.50it/s]", False, True),
+    ],
+)
+def test_what_a_bar_measures_has_no_name_before_the_bar(line: str, draws: bool, doubted: bool) -> None:
+    """``desc=f"Epoch {epoch}"`` names what is counted; a bar that the program draws itself may show anything."""
+    found = left_out(f"{line}\n", Measuring(unmeasured=frozenset(["Epoch"]), draws_bars=draws))
+    place = next(place for place, text in found.values(0, short=True).items() if text == "2.18")
+    assert (place in {*found.doubted(0)}, place in dict(found.named(0))) == (doubted, doubted)
+
+
 def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> None:
     """By the word before it; others are the run's."""
     text = "change point: 1767323046\nsaved at 1767323047\nloss 0.5 point 0.25\ntook 3.5 s, point 2.5 s\n"

@@ -49,7 +49,7 @@ def test_what_a_program_cannot_measure_is_quoted(tmp_path: Path) -> None:
     (measured := tmp_path / "measured").mkdir()
     assert verified(measured, program).verdict.undecided == ()
     assert verified(computed, program, source="import json").verdict.undecided == (
-        "summary.json: tokens_per_second",
+        "summary.json: tokens_per_second: 1234.5 → 1235.5",
         "summary.json: peak_memory_mb",
     )
 

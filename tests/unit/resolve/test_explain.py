@@ -8,7 +8,7 @@ import pytest
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.resolve.python.explain import IMPORTED, PYTHONS, clean, failure
 from envbuild.resolve.python.wheels import Target, project_of, shell_word
-from envbuild.spec.detect import DISTRIBUTIONS
+from envbuild.spec.distributions import DISTRIBUTIONS
 from envbuild.spec.keys import STANDALONE
 
 TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")

@@ -95,16 +95,28 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
     [
         ("import keras\nkeras.callbacks.TensorBoard('logs')", {"tensorboard"}),
         ("from tensorflow.keras.callbacks import TensorBoard", {"tensorboard"}),
-        ("import torch\nfrom torch.utils.tensorboard import SummaryWriter", {"tensorboard"}),
+        ("import torch\nfrom torch.utils.tensorboard import SummaryWriter", {"tensorboard", "torch"}),
         ("import pandas as pd\npd.read_parquet('a.parquet').to_excel('a.xlsx')", {"pyarrow", "openpyxl"}),
         ("import polars as pl\npl.read_parquet('a.parquet')", set()),
         ("import keras\nkeras.callbacks.CSVLogger('log.csv')", set()),
+        ("from transformers import Trainer, BertConfig", {"accelerate", "torch"}),
+        ("import transformers, jax\ntransformers.AutoTokenizer", set()),
+        ("from diffusers import UNet2DModel", {"torch"}),
+        ("from keras import Trainer", set()),
+        ("import transformers, jax\nfrom mine.trainer import Trainer", set()),
+        ("from lightning.pytorch.loggers import TensorBoardLogger", {"tensorboard"}),
     ],
 )
 def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source: str, wanted: set[str]) -> None:
     """A library that does not require a package fails without it only when the program comes to it."""
     found = set(guessed(project(tmp_path, train_py=source)).requirements)
-    assert found & {"tensorboard", "pyarrow", "openpyxl"} == wanted
+    assert found & {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch"} == wanted
+
+
+def test_well_known_packages_are_required_by_their_distribution(tmp_path: Path) -> None:
+    """Names of modules that are not those of their distributions, and such as are."""
+    found = guessed(project(tmp_path, train_py="import Levenshtein, ml_collections, pynvml, regex, trl"))
+    assert found.requirements == ("levenshtein", "ml-collections", "nvidia-ml-py", "regex", "trl")
 
 
 def test_imports_of_notebooks_count(tmp_path: Path) -> None:

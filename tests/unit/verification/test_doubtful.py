@@ -137,6 +137,7 @@ def test_words_of_results(line: str) -> None:
         "data wait time: 3.5123",
         "100%|###| 10/10 [00:00<00:00, 123.45it/s]",
         "1234.5 samples/s",
+        "EPOCH 0: training on 2400 raw words (1196 effective words) took 0.0s, 281877 effective words/s",
         "samples_per_second: 1234.5",
         "1234.5 samples per second",
         "2026-11-24 08:00:01,123 INFO epoch",

@@ -59,6 +59,15 @@ def test_what_may_ask_a_clock_measures(source: str) -> None:
     assert measuring({"main.py": source}).time
 
 
+@pytest.mark.parametrize(
+    ("text", "draws"),
+    [("Epoch {}", False), ("{}%|{}| 1/1", True), ("{:.2f}it/s]", True), ("{x}s/it", True), ("loss %.3f", False)],
+)
+def test_texts_of_bars_are_seen(text: str, draws: bool) -> None:
+    """What a program's own sources write may look like a bar of tqdm's and be a result."""
+    assert measuring({"main.py": f"print({text!r})"}).draws_bars is draws
+
+
 def test_without_sources_nothing_is_known() -> None:
     """A program whose files were not kept may do anything."""
     assert measuring({}) == Measuring()

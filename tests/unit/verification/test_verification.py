@@ -967,11 +967,14 @@ def test_a_queue_that_one_fills_and_one_empties_is_no_cause() -> None:
         ("implicit.bpr.BayesianPersonalizedRanking(num_threads=1)", False),
         ("interpret.glassbox.ExplainableBoostingClassifier(random_state=None)", True),
         ("interpret.glassbox.ExplainableBoostingClassifier()", False),
+        ("tokenizers.trainers.WordPieceTrainer(vocab_size=100)", True),
+        ("tokenizers.trainers.UnigramTrainer()", True),
+        ("tokenizers.trainers.BpeTrainer()", False),
     ],
 )
 def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None:
     """Rows of the table may ask for constants that a call is given, or exclude them."""
-    source = f"import gensim.models, implicit.bpr, interpret.glassbox\n{call}\n"
+    source = f"import gensim.models, implicit.bpr, interpret.glassbox, tokenizers\n{call}\n"
     assert bool(rank_causes(evidence(sources={"train.py": source}))) == named
 
 
@@ -1247,6 +1250,13 @@ def test_the_screen_without_a_cause_reports_it() -> None:
     assert "  try                run one at a time (--jobs 1), then with determinism: {" in screen(verdict(), at_once=2)
     shown = screen(verdict(), at_once=2, runs=tuple(Ran(record=record(each, processes=())) for each in IDS[:2]))
     assert "  try                run one at a time (--jobs 1); leave parts of the program out" in shown
+
+
+def test_what_is_logged_may_be_left_out_where_nothing_else_differs() -> None:
+    """A warning that depends on how long something took is no part of the program to look for."""
+    logged, printed = (Channel(kind=kind, count=1, compared="1 line", differs=(kind,)) for kind in ("stderr", "stdout"))
+    assert "--ignore stderr:WORD" in screen(verdict(channels=(logged,)))
+    assert "--ignore" not in screen(verdict(channels=(logged, printed)))
 
 
 @pytest.mark.parametrize(("loaded", "steps", "asked"), [(True, 0, True), (True, 3, False), (False, 0, False)])
