@@ -13,7 +13,7 @@ from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.dataflow.measuring import Measuring
 from envbuild.verification.dataflow.unmeasured import label_before
-from envbuild.verification.files import masks_of
+from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking.doubtful import (
     MEASURED,
@@ -35,7 +35,6 @@ from envbuild.verification.masking.printed import rows
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
     from envbuild.operations.verification.session import Session
-    from envbuild.record.model import Record
     from envbuild.record.printed import Stream
     from envbuild.runs.repeat import Repeated
     from envbuild.verification.content import Content
@@ -70,7 +69,7 @@ class LeftOut:
     def take(self, ran: Ran, texts: Mapping[str, bytes]) -> None:
         """Note what a run left."""
         self.runs.append(ran)
-        self.streams.append({name: self._rows(ran.record, name, data) for name, data in texts.items()})
+        self.streams.append({name: self._rows(ran, name, data) for name, data in texts.items()})
 
     def look(self, laboratory: Laboratory, purpose: str, fixed: Sequence[str], number: int) -> bool:
         """Run twice more and note what is left out; False if a run fails or time is up."""
@@ -80,8 +79,9 @@ class LeftOut:
 
         return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, note))
 
-    def _rows(self, record: Record, stream: str, data: bytes) -> list[Row]:
-        return [*rows(data, masks_of(record, ignored_lines(self.session.ignore, stream)))]
+    def _rows(self, ran: Ran, stream: str, data: bytes) -> list[Row]:
+        ignored = ignored_lines(self.session.ignore, stream)
+        return [*rows(data, stream_masks(ran.record, ignored, ran.clocks.get(stream)))]
 
     def values(self, at: int, *, short: bool = False) -> dict[Place, str]:
         """Return the exact numbers in what a run left out; ``short``: those of few digits too."""

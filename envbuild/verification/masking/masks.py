@@ -27,7 +27,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED
-from envbuild.verification.masking.days import noon_near
+from envbuild.verification.masking.days import Clocks, noon_near
 from envbuild.verification.masking.rules import NUMBER, OF_DAY, SHAPE, TABLE, TIME_OF_DAY, ZEROS, Rule, epoch, may_match
 from envbuild.verification.masking.screen import BINARY, LONGEST_LINE
 
@@ -201,6 +201,7 @@ class Masks:
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
+        self._clocks: Clocks | None = None
         self._processes = range(0)
         self._own_processes: frozenset[int] = frozenset()
         self.on_several_hosts = False
@@ -247,6 +248,12 @@ class Masks:
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
+        return other
+
+    def with_clocks(self, clocks: Clocks) -> Masks:
+        """Return the same for one text, of which the times of day are noted, and some are not masked."""
+        other = copy(self)
+        other._clocks = clocks
         return other
 
     def own_names(self) -> Mapping[bytes, bytes]:
@@ -411,6 +418,8 @@ class Masks:
             return found[0]
         if rule.text == TIME_OF_DAY or rule.mark == "pid":
             kinds.add(_OF_RUN)
+        if rule.text == TIME_OF_DAY and self._clocks is not None and self._clocks.is_data(found[0]):
+            return found[0]
         if rule.text == TIME_OF_DAY and (
             (self._strict and not self._may_be_of_day(found)) or self._has_other_day(found)
         ):
