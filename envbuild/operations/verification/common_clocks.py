@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +14,27 @@ from envbuild.verification.masking.days import Clocks, in_common
 from envbuild.verification.masking.printed import PrintedDigest
 from envbuild.verification.ran import Ran
 
+_Texts = Callable[[Ran, Stream], bytes | None]
 
-def with_common_clocks(runs: Sequence[Ran], project: Path, ignore: Sequence[str]) -> list[Ran]:
+
+def kept_in(project: Path) -> _Texts:
+    """Return what returns what runs of a project printed; None if that is not known, or not as a whole."""
+
+    def text_of(run: Ran, stream: Stream) -> bytes | None:
+        text = kept(project, run.record.id, stream)
+        return None if text is None or len(text) >= KEPT_TEXT else text
+
+    return text_of
+
+
+def with_common_clocks(runs: Sequence[Ran], text_of: _Texts, ignore: Sequence[str]) -> list[Ran]:
     """Return runs with other digests of streams that differ, if all runs have times of day in common in them.
 
-    Streams of which less was kept than was printed stay as they are, and lines that come in any order.
+    Streams of which the text is not known stay as they are, and lines that come in any order.
 
     Args:
         runs: all that are compared.
-        project: in which they were made.
+        text_of: returns what a run printed.
         ignore: as for ``judge``.
     """
     found = [*runs]
@@ -31,8 +43,8 @@ def with_common_clocks(runs: Sequence[Ran], project: Path, ignore: Sequence[str]
     for stream in STREAMS:
         if len({(run.stdout if stream == "stdout" else run.stderr).sha256 for run in runs}) < 2:
             continue
-        texts = [kept(project, run.record.id, stream) or b"" for run in runs]
-        if any(len(text) >= KEPT_TEXT for text in texts):
+        texts = [text for run in runs if (text := text_of(run, stream)) is not None]
+        if len(texts) < len(runs):
             continue
         noted = [Clocks() for _ in runs]
         for run, text, clocks in zip(runs, texts, noted, strict=True):

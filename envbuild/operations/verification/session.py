@@ -79,14 +79,14 @@ class Session:
         Their copies are still there.
         """
         from envbuild.operations.contents import by_bytes, content_in
-        from envbuild.operations.verification.common_clocks import with_common_clocks
+        from envbuild.operations.verification.common_clocks import kept_in, with_common_clocks
         from envbuild.verification.channels import event_files, file_table, outside_table
         from envbuild.verification.files import masks_of
         from envbuild.verification.judge import with_known_names
         from envbuild.verification.masking.days import Clocks
 
         numbers = sorted(self.ran)
-        runs = with_common_clocks(self.runs, self.plan.request.project, self.ignore)
+        runs = with_common_clocks(self.runs, kept_in(self.plan.request.project), self.ignore)
         self.ran = dict(zip(numbers, runs, strict=True))
         masks = [cache(partial(masks_of, run.record)) for run in self.runs]
         outputs = [{each.path: each for each in (*run.record.outputs, *run.record.outside)} for run in self.runs]
@@ -303,8 +303,8 @@ def ignored_lines(ignore: Sequence[str], stream: str) -> tuple[str, ...]:
     return tuple(each.removeprefix(f"{stream}:") for each in ignore if each.startswith(f"{stream}:"))
 
 
-def ran_of(found: Repeated, project: Path) -> Ran:
-    """Digest what a run left."""
+def ran_of(found: Repeated, project: Path, days: tuple[float, float] | None = None) -> Ran:
+    """Digest what a run left; ``days``: when its fixed clock began, and for how many seconds it has times of day."""
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
     from envbuild.trace import compare
@@ -319,7 +319,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     groups = {(each.process, id(step.group)): step.group for each in traces for step in each.steps}
     tensors = {(process, t.name, t.shape) for (process, _), group in groups.items() for t in group.tensors}
     streams = ((found.output.stdout, found.output.digests[0]), (found.output.stderr, found.output.digests[1]))
-    stdout, stderr = (_with_files(found.record, path, digest) for path, digest in streams)
+    stdout, stderr = (_with_files(found.record, path, digest, days) for path, digest in streams)
     return Ran(
         record=found.record,
         stdout=stdout,
@@ -377,7 +377,7 @@ def _links(found: Repeated) -> frozenset[tuple[str, str]]:
     return frozenset(pair for each in names.values() for pair in combinations(each[:_LINKS], 2))
 
 
-def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
+def _with_files(record: Record, path: Path, digest: StreamReader, days: tuple[float, float] | None = None) -> Printed:
     """Digest a stream once more if it may name files of the run, which were not known while it was printed."""
     from envbuild.runs.repeat import PRINTED
     from envbuild.verification.files import with_files_of
@@ -387,6 +387,7 @@ def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
     if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()
     masks, data = with_files_of(record, digest.masks), path.read_bytes()
+    masks = masks.with_days(*days) if days is not None else masks
     known = masks.draws or not {"names", "times"}.isdisjoint(digest.result().masked)
     if not known and SHA256.search(data.decode("utf-8", "replace")) is None:
         return digest.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envbuild.operations.verification.common_clocks import with_common_clocks
+from envbuild.operations.verification.common_clocks import kept_in, with_common_clocks
 from envbuild.record.printed import keep
 from envbuild.verification.content import read
 from envbuild.verification.files import masks_of
@@ -31,7 +31,7 @@ def _runs(project: Path, *texts: str, took: float = 1.0) -> list[Ran]:
 
 
 def _results(runs: list[Ran], project: Path) -> int:
-    return len({run.stdout.sha256 for run in with_common_clocks(runs, project, ())})
+    return len({run.stdout.sha256 for run in with_common_clocks(runs, kept_in(project), ())})
 
 
 def test_a_timetable_is_the_same_whenever_it_is_printed(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_a_run_more_decides_anew(tmp_path: Path) -> None:
     """What two runs had in common by chance is a time of each of them, if the third has its own."""
     texts = ["a 03:04:17\nb 12:04:06\n", "a 03:04:17\nb 12:04:06\n", "a 03:04:37\nb 12:04:06\n"]
     runs = _runs(tmp_path, *texts, took=20.0)
-    two = with_common_clocks(runs[:2], tmp_path, ())
-    assert len({run.stdout.sha256 for run in with_common_clocks([*two, runs[2]], tmp_path, ())}) == 1
+    two = with_common_clocks(runs[:2], kept_in(tmp_path), ())
+    assert len({run.stdout.sha256 for run in with_common_clocks([*two, runs[2]], kept_in(tmp_path), ())}) == 1
 
 
 def test_of_a_file_too(tmp_path: Path) -> None:
@@ -80,3 +80,9 @@ def test_texts_with_other_numbers_of_times_have_none_in_common() -> None:
     assert not in_common([["12:00:01"], ["12:00:01", "12:00:02"]])
     assert not in_common([["12:00:01"]])
     assert Masks(0.0).with_clocks(Clocks(frozenset([1]))).mask("12:00:01 12:00:02").text == "⟨time⟩ 12:00:02"
+
+
+def test_with_a_fixed_clock_other_times_of_day_are_no_measurements() -> None:
+    """Else two runs with all of it masked would prove that the clock is the cause of another timetable."""
+    masks = Masks(0.0).with_days(1_000_000_800.0, 60.0)
+    assert masks.mask("at 02:00:30 of 02:08:09").text == "at ⟨time⟩ of 02:08:09"
