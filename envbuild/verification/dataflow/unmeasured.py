@@ -82,7 +82,7 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     if len(flow.nodes) > _MOST or not flow.follow():
         return Words()
     words, moved = _Words(flow), _Words(Shifted(flow.nodes, flow.may_measure, _DRAWING))
-    unmeasured = words.untouched - words.touched - words.elsewhere - flow.touched - {""}
+    unmeasured = words.untouched - words.touched - words.elsewhere - flow.named() - {""}
     glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
     return Words(frozenset(unmeasured), frozenset(moved.touched - {""}), glued)
 
@@ -124,6 +124,25 @@ class _Flow:
             if before == (len(self.touched), len(self._regions)):
                 return True
         return False
+
+    def named(self) -> set[str]:
+        """Return the names of what may be of a clock, but for those that modules alone have: ``import time``.
+
+        A value may come out under the name of its variable, attribute or parameter; a module is no value.
+        """
+        bases = {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
+        others = {*self._defined}
+        for node in self.nodes:
+            match node:
+                case ast.Name(id=name) if id(node) not in bases or not isinstance(node.ctx, ast.Load):
+                    others.add(name)
+                case ast.Attribute(value=value, attr=name) if last_name(value) not in self._modules:
+                    others.add(name)
+                case ast.arg(arg=str(name)) | ast.keyword(arg=str(name)):
+                    others.add(name)
+                case ast.ImportFrom(names=names):
+                    others.update(alias.asname or alias.name for alias in names)
+        return self.touched - (self._modules - others)
 
     def may_measure(self, node: ast.AST | None) -> bool:
         """Whether an expression may be of a clock."""

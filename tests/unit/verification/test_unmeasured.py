@@ -113,6 +113,14 @@ def test_memory_that_nothing_measured() -> None:
     assert "peak" not in found
 
 
+def test_a_module_gives_no_value_its_name() -> None:
+    """``import time`` is why the word is known; a variable or an attribute of that name may hold a time."""
+    drawn = f"{START}print(f'train time: {{a:.3f}} s')\n"
+    assert "time" in measuring({"main.py": drawn}).unmeasured
+    for other in ("o.time = t", "f(time=t)", "from time import time", "def f(time): pass", "time = t"):
+        assert "time" not in measuring({"main.py": drawn + other}).unmeasured, other
+
+
 def test_the_last_word_names_a_value() -> None:
     """It is looked for in sources and in what they print alike."""
     assert [label_before(text) for text in ("loss 0.5 eta 0:", '{"fps": ', "12: ")] == ["eta", "fps", ""]
