@@ -126,12 +126,14 @@ class _Flow:
         return False
 
     def named(self) -> set[str]:
-        """Return the names of what may be of a clock, but for those that modules alone have: ``import time``.
+        """Return the names of what may be of a clock, but for those that modules and imported functions alone have.
 
-        A value may come out under the name of its variable, attribute or parameter; a module is no value.
+        A value may come out under the name of its variable, attribute or parameter. ``time`` is none of these after
+        ``import time``, nor after ``from time import time``, where it is only called.
         """
         bases = {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
-        others = {*self._defined}
+        bases |= {id(call.func) for call in self._calls}
+        imported, others = {*self._modules}, {*self._defined}
         for node in self.nodes:
             match node:
                 case ast.Name(id=name) if id(node) not in bases or not isinstance(node.ctx, ast.Load):
@@ -140,9 +142,9 @@ class _Flow:
                     others.add(name)
                 case ast.arg(arg=str(name)) | ast.keyword(arg=str(name)):
                     others.add(name)
-                case ast.ImportFrom(names=names):
-                    others.update(alias.asname or alias.name for alias in names)
-        return self.touched - (self._modules - others)
+                case ast.ImportFrom(names=names, level=0):
+                    imported.update(alias.asname or alias.name for alias in names)
+        return self.touched - (imported - others)
 
     def may_measure(self, node: ast.AST | None) -> bool:
         """Whether an expression may be of a clock."""

@@ -93,7 +93,7 @@ def test_a_moment_of_no_run_is_quoted(make: Any) -> None:
 
 
 def test_tables_of_other_classes_have_names() -> None:
-    """Values of a ``defaultdict``, as of scikit-learn's ``Bunch``, are known by their keys; a ``Counter`` counts words."""
+    """Values of a ``defaultdict`` and scikit-learn's ``Bunch`` are known by their keys; a ``Counter`` counts words."""
     for name in _TABLES:
         one, other, result = (_table(name, *values) for values in ((0.25, 1.0), (0.5, 1.0), (0.5, 1.5)))
         assert one is not None

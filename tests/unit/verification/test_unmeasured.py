@@ -117,7 +117,8 @@ def test_a_module_gives_no_value_its_name() -> None:
     """``import time`` is why the word is known; a variable or an attribute of that name may hold a time."""
     drawn = f"{START}print(f'train time: {{a:.3f}} s')\n"
     assert "time" in measuring({"main.py": drawn}).unmeasured
-    for other in ("o.time = t", "f(time=t)", "from time import time", "def f(time): pass", "time = t"):
+    assert "time" in measuring({"main.py": f"from time import time\n{drawn}print(time() - t)"}).unmeasured
+    for other in ("o.time = t", "f(time=t)", "from time import time\nf(time)", "def f(time): pass", "time = t"):
         assert "time" not in measuring({"main.py": drawn + other}).unmeasured, other
 
 
