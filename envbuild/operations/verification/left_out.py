@@ -12,7 +12,7 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.dataflow.measuring import Measuring
-from envbuild.verification.dataflow.unmeasured import label_before
+from envbuild.verification.dataflow.unmeasured import label_before, pair_before
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking.doubtful import (
@@ -112,7 +112,7 @@ class LeftOut:
                     for place, number in self._numbers(at, row)
                     if row.masked.guessed
                     or is_named(number)
-                    or self._is_computed(label_before(number.before), plain=number.is_plain)
+                    or self._is_computed(label_before(number.before), pair_before(number.before), plain=number.is_plain)
                 )
 
     def doubted(self, at: int) -> Iterator[Place]:
@@ -124,7 +124,8 @@ class LeftOut:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    computed = self._is_computed(label_before(number.before), plain=number.is_plain)
+                    label, pair = label_before(number.before), pair_before(number.before)
+                    computed = self._is_computed(label, pair, plain=number.is_plain)
                     alone = row.masked.guessed or is_alone(row.text)
                     if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
@@ -198,9 +199,9 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
 
-    def _is_computed(self, label: str, *, plain: bool = True) -> bool:
-        """Whether no clock can have given a value behind a word; ``plain``: it is one number."""
-        return (plain and not self.measuring.time) or label in self.measuring.unmeasured
+    def _is_computed(self, label: str, pair: str = "", *, plain: bool = True) -> bool:
+        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number."""
+        return (plain and not self.measuring.time) or not {label, pair}.isdisjoint(self.measuring.unmeasured)
 
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""
