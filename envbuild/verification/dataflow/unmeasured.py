@@ -42,6 +42,8 @@ _NEEDED, _OF_OS = frozenset(("time",)), frozenset(("times", "getloadavg"))
 _BUILTIN = frozenset(dir(builtins))
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PAIR = re.compile(r"([A-Za-z_]\w{0,99}) +([A-Za-z_]\w{0,99})[^A-Za-z_]{0,99}\Z")
+_NEAR = 256
+"""Characters in which the two words before a value are."""
 _PAIRS = re.compile(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
 _PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
@@ -60,7 +62,7 @@ def label_before(text: str) -> str:
 
 def pair_before(text: str) -> str:
     """Return the last two words of a text, as ``train time``, if nothing but blanks is between them; else nothing."""
-    found = _PAIR.search(text)
+    found = _PAIR.search(text[-_NEAR:])
     return " ".join(found.groups()) if found is not None else ""
 
 
