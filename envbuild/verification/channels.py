@@ -41,7 +41,7 @@ _LATER = "a later value"
 _MANY = 100
 """Metrics of one source, or values of one, from which a record may lack some."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
-_ROLLED = re.compile(r"(?:\.(\d{1,4}))?")
+_ROLLED, _NUMBER_OF_LOG = re.compile(r"(?:\.(\d{1,4}))?"), re.compile(r"\.\d{1,4}\Z")
 """What ``RotatingFileHandler`` puts behind the name of a log that was full, the highest number behind the oldest."""
 _TEMPORARY = re.compile(r"(?<=/)tmp(?!_[a-z]+_\d+(?:[/.]|\Z))[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
@@ -174,19 +174,14 @@ class _Files:
 
 def _of_rolling_log(names: Sequence[str], table: FileTable, one: Ran, other: Ran) -> str:
     """Return why files differ that are one log of the same lines, which begins a new file when one is full."""
-    for base in names:
+    for base in dict.fromkeys(_NUMBER_OF_LOG.sub("", name) for name in names):
         paths = [path for path in table.of(one) if _ROLLED.fullmatch(path.removeprefix(base)) is not None]
-        if len(paths) < 2 or not _is_newest(base):
+        if len(paths) < 2:
             continue
         lines = [_lines_of_log(base, table, run) for run in (one, other)]
         if lines[0] and lines[0] == lines[1]:
             return f"; {base} has the same lines, and rolls over by its size, which times in it change"
     return ""
-
-
-def _is_newest(path: str) -> bool:
-    """Whether a file may be the newest one of a log."""
-    return not PurePosixPath(path).suffix.lstrip(".").isdecimal()
 
 
 def _lines_of_log(base: str, table: FileTable, run: Ran) -> list[str]:
