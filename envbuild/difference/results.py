@@ -19,6 +19,7 @@ _WEIGHT = 100
 _WITH_TIMES = (
     *(".ipynb", ".pdf", ".xlsx", ".zip", ".gz"),
     *(".json", ".jsonl", ".csv", ".tsv", ".txt", ".log", ".yaml", ".yml", ".xml", ".html", ".md", ".db", ".sqlite"),
+    *(".pkl", ".pickle", ".joblib", ".parquet", ".feather", ".arrow"),
 )
 """Suffixes of formats that keep when they were written, and of those in which programs note times themselves; records
 have digests of such a file's bytes only."""

@@ -41,6 +41,8 @@ _LATER = "a later value"
 _MANY = 100
 """Metrics of one source, or values of one, from which a record may lack some."""
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
+_ROLLED, _NUMBER_OF_LOG = re.compile(r"(?:\.(\d{1,4}))?"), re.compile(r"\.\d{1,4}\Z")
+"""What ``RotatingFileHandler`` puts behind the name of a log that was full, the highest number behind the oldest."""
 _TEMPORARY = re.compile(r"(?<=/)tmp(?!_[a-z]+_\d+(?:[/.]|\Z))[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
 
@@ -166,7 +168,33 @@ class _Files:
             one_of, other_of = ({*_paths_with_known(run)} for run in (one, other))
             paths = some(sorted(one_of ^ other_of))
             return ((f"names of files: {paths}",), ()) if one_of != other_of else ((), ())
-        return (some([_with_reason(path, self._table, one, other) for path in names]),), names
+        phrase = some([_with_reason(path, self._table, one, other) for path in names])
+        return (f"{phrase}{_of_rolling_log(names, self._table, one, other)}",), names
+
+
+def _of_rolling_log(names: Sequence[str], table: FileTable, one: Ran, other: Ran) -> str:
+    """Return why files differ that are one log of the same lines, which begins a new file when one is full."""
+    for base in dict.fromkeys(_NUMBER_OF_LOG.sub("", name) for name in names):
+        paths = [path for path in table.of(one) if _ROLLED.fullmatch(path.removeprefix(base)) is not None]
+        if len(paths) < 2:
+            continue
+        lines = [_lines_of_log(base, table, run) for run in (one, other)]
+        if lines[0] and lines[0] == lines[1]:
+            return f"; {base} has the same lines, and rolls over by its size, which times in it change"
+    return ""
+
+
+def _lines_of_log(base: str, table: FileTable, run: Ran) -> list[str]:
+    """Return the lines that count in the files of a log, the oldest first; none if one of them is not known."""
+    found: list[tuple[int, str]] = []
+    for path in table.of(run):
+        rolled = _ROLLED.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
+        if rolled is not None:
+            found.append((-int(rolled[1] or 0), path))
+    contents = [table.content(run, path) for _, path in sorted(found)]
+    if any(each is None for each in contents):
+        return []
+    return [value for each in contents if each is not None for _, value in each.entries if value]
 
 
 def _known_in_paths(run: Ran) -> list[str]:

@@ -15,6 +15,7 @@ from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
 from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached, own_names
 from envbuild.verification.content.ocdbt import may_be_parts
+from envbuild.verification.masking.days import Clocks
 from envbuild.verification.masking.masks import Masks
 
 _OTHERS = 64
@@ -41,6 +42,18 @@ def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = Tru
     """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
     start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
     return with_files_of(record, Masks(start, ignored, moments=moments, days=days))
+
+
+def stream_masks(record: Record, ignored: Sequence[str] = (), clocks: frozenset[int] | None = None) -> Masks:
+    """Return what masks a stream of a run, once: the rest is as in ``masks_of``.
+
+    Args:
+        record: of the run.
+        ignored: lines that are not compared.
+        clocks: places of times of day that all runs have in common.
+    """
+    masks = masks_of(record, ignored)
+    return masks.with_clocks(Clocks(clocks)) if clocks else masks
 
 
 def with_files_of(record: Record, masks: Masks) -> Masks:

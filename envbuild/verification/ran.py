@@ -28,6 +28,7 @@ class Ran:
         links: pairs of names of one file of the project.
         given: times of change of the files that the program found, to the second and to every second one, as they are
             shown: what it copies or packs may have them. Known only where something has a time that is none of the run.
+        clocks: by the name of a stream, places of times of day that all runs have in common (``masking.days``).
     """
 
     record: Record
@@ -42,6 +43,7 @@ class Ran:
     order: tuple[str, ...] = ()
     links: frozenset[tuple[str, str]] = frozenset()
     given: frozenset[str] = frozenset()
+    clocks: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @property
     def ended_well(self) -> bool:

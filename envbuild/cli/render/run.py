@@ -10,13 +10,15 @@ from envbuild.cluster.rank import Rank
 from envbuild.core.text import plural
 from envbuild.lockfile.layout import SHOWN_DIR, WORKSPACE
 from envbuild.record.model import Record
-from envbuild.record.printed import measured_in
+from envbuild.record.printed import STREAMS, measured_in
 from envbuild.record.summary import doubt
 
 _NO_PROGRAM = 126
 """Exit code of what is there and cannot be started, such as a folder."""
 _NOT_FOUND = 127
 """Exit code of a command that the image does not have, as shells have it."""
+_WITHOUT_TIMES = (".npy", ".bin", ".raw")
+"""Suffixes of files that hold nothing but numbers."""
 
 
 def summary(record: Record) -> str:
@@ -51,7 +53,7 @@ def summary(record: Record) -> str:
         if record.not_compared:
             parts.append(f"not compared: {', '.join(record.not_compared)}")
     elif record.differs_from:
-        parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
+        parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}{_of_times(record)}")
     return " · ".join(parts)
 
 
@@ -75,6 +77,18 @@ def figures(record: Record, project: Path) -> str:
     if not any((copies / path.lstrip("/")).is_file() for path in shown):  # in memory, or in a folder that is mounted
         return f"{plural(len(shown), 'figure')} shown: compared with those of other runs, not kept"
     return f"{plural(len(shown), 'figure')} shown: {os.path.relpath(copies / SHOWN_DIR.lstrip('/'))}"
+
+
+def _of_times(record: Record) -> str:
+    """Return that times may be all that differs, if a run differs in nothing but files whose bytes alone are known."""
+    known = {output.path: output for output in (*record.outputs, *record.outside)}
+    other = {*STREAMS.values(), *record.deleted, *(folder.path for folder in record.folders)}
+    for name in record.differs_in:
+        if name in other or name.startswith("metric ") or name.endswith(_WITHOUT_TIMES):
+            return ""
+        if name in known and (known[name].tensors or known[name].sha256 is None):
+            return ""
+    return " (times may be why: envbuild verify leaves them out)"
 
 
 def _others(rank: Rank) -> str:

@@ -23,7 +23,7 @@ from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.runs.tracing import trace_variables
 from envbuild.verification.causes.evidence import Evidence, Operation
 from envbuild.verification.channels import event_files
-from envbuild.verification.files import masks_of
+from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking import printed
 from envbuild.verification.masking.lines import TextDifference
@@ -214,7 +214,10 @@ def _printed(session: Session, one: Repeated, other: Repeated, verdict: Verdict)
         paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
         ordered = not several_processes(one.record, other.record)
-        masks = [masks_of(each.record, ignored_lines(session.ignore, kind)) for each in (one, other)]
+        masks = [
+            stream_masks(each.record, ignored_lines(session.ignore, kind), session.ran[each.number].clocks.get(kind))
+            for each in (one, other)
+        ]
         found = printed.first_difference(
             kind, before, after, (masks[0], masks[1]), ordered=ordered, known=session.known_names
         )
@@ -244,14 +247,16 @@ def undecided(project: Path, one: Ran, other: Ran, verdict: Verdict, ignore: Seq
         if channel is None or not channel.masked or not in_one_order((one, other), stream):
             continue
         before, after = (_whole_lines(kept(project, each.record.id, stream) or b"") for each in (one, other))
-        mine, theirs = (masks_of(each.record, ignored_lines(ignore, stream)) for each in (one, other))
+        mine, theirs = (
+            stream_masks(each.record, ignored_lines(ignore, stream), each.clocks.get(stream)) for each in (one, other)
+        )
         found += islice(printed.guessed(name, before, after, (mine, theirs)), _LINES)
     return found
 
 
 def strange(project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str]) -> Iterator[TextDifference]:
     """Yield the first lines of each stream with something masked that need be none of the run: ``printed.strange``."""
-    yield from _in_streams(project, runs, verdict, ignore, printed.strange)
+    yield from _in_streams(project, runs, verdict, ignore, printed.strange, clocks=True)
 
 
 def written_over(
@@ -271,8 +276,9 @@ def coloured(project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Seque
 
 
 def _in_streams(
-    project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str], look: _Look
+    project: Path, runs: Sequence[Ran], verdict: Verdict, ignore: Sequence[str], look: _Look, *, clocks: bool = False
 ) -> Iterator[TextDifference]:
+    """Look at the streams of the first run and each other one; ``clocks``: each line is masked once, in its order."""
     first, *others = runs
     for stream, name in STREAMS.items():
         if verdict.channel(stream) is None or any(fnmatchcase(stream, pattern) for pattern in ignore):
@@ -280,7 +286,11 @@ def _in_streams(
         before = kept(project, first.record.id, stream) or b""
         for other in others:
             after = kept(project, other.record.id, stream) or b""
-            masks = masks_of(first.record, ignored_lines(ignore, stream)), masks_of(other.record)
+            ignored = ignored_lines(ignore, stream)
+            masks = (
+                stream_masks(first.record, ignored, first.clocks.get(stream) if clocks else None),
+                stream_masks(other.record, ignored, other.clocks.get(stream) if clocks else None),
+            )
             if found := [*islice(look(name, _whole_lines(before), _whole_lines(after), masks), _LINES)]:
                 yield from found
                 break

@@ -13,12 +13,15 @@ import msgspec
 from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events, MoreRuns
+from envbuild.record.printed import STREAMS, kept
 from envbuild.runs.repeat import FILLS, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from envbuild.operations.verification.session import Session
+    from envbuild.record.printed import Stream
     from envbuild.runs.repeat import Repeated, Variation
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.verification.content import Content
@@ -35,6 +38,10 @@ _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _TICK = 1_000_000
 """Nanoseconds between two readings of a clock that is fixed, as the hook has it where it is given none."""
+_OF_DAY = 60.0
+"""Seconds for which a fixed clock has times of day; who asks it more often has those in common in both runs."""
+_TEXT = 1 << 18
+"""Bytes of a stream that are kept of each run for that."""
 _OF_THREADS = re.compile(r"_(?:NUM|MAX|MAXIMUM)_(?:\w+_)?THREADS\Z|\ANPROC\Z|\APJRT_NPROC\Z")
 """Variables that say how many threads a library has."""
 _SWITCHES = (
@@ -76,6 +83,8 @@ class Laboratory:
     _took_time: bool = False
     _filled: int = FILLS[0]
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
+    _printed: dict[str, Mapping[Stream, bytes]] = field(default_factory=dict)
+    _opened_by_days: dict[tuple[str, str], Content] = field(default_factory=dict)
 
     @property
     def runs_before(self) -> Sequence[Ran]:
@@ -93,11 +102,13 @@ class Laboratory:
         """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
         parts = [f"{', '.join(each)} {what}" for each, what in ((fixed, "fixed"), (varied, "varied")) if each]
         purpose = ", ".join(parts) or "nothing varied"
-        made = self._runs(2, purpose + again, self._variables(fixed), varied)
+        # Both have the same clock, so that what is none of its times of day is no measurement.
+        days = (float(self.now), _OF_DAY) if "clock" in fixed else None
+        made = self._runs(2, purpose + again, self._variables(fixed), varied, days=days)
         if made or "memory" not in fixed or not self._filled or self.refused:
             return made
         self._filled = 0  # a program that fails with other numbers, as indices above all, may bear zeros
-        return self._runs(2, f"{purpose} with zeros{again}", self._variables(fixed), varied)
+        return self._runs(2, f"{purpose} with zeros{again}", self._variables(fixed), varied, days=days)
 
     def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
@@ -143,6 +154,7 @@ class Laboratory:
         runs = [each for group in groups for each in group]
         if not all(groups):
             return False
+        runs = self._with_common_clocks(runs)
         return judge(runs, len(runs), self.session.ignore, self.session.given_to(runs)).outcome == "identical"
 
     def sizes(self, runs: Sequence[Ran]) -> list[int]:
@@ -151,7 +163,16 @@ class Laboratory:
 
         if not runs:
             return []
+        runs = self._with_common_clocks(runs)
         return [len(group) for group in judge(runs, len(runs), self.session.ignore, self.session.given_to(runs)).groups]
+
+    def _with_common_clocks(self, runs: Sequence[Ran]) -> list[Ran]:
+        """Return runs without the times of day that all of them have in the same place, as ``Session`` has them."""
+        from envbuild.operations.verification.common_clocks import with_common_clocks
+
+        return with_common_clocks(
+            runs, lambda run, stream: self._printed.get(run.record.id, {}).get(stream), self.session.ignore
+        )
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
         # With nothing fixed the record has what other programs gave back.
@@ -167,6 +188,7 @@ class Laboratory:
         variables: Mapping[str, str],
         varied: Sequence[Variation] = (),
         look: Callable[[Repeated, Ran], None] = lambda found, ran: None,
+        days: tuple[float, float] | None = None,
     ) -> list[Ran]:
         from envbuild.operations.verification.session import ran_of
         from envbuild.record import history
@@ -181,7 +203,8 @@ class Laboratory:
         ran: list[Ran] = []
 
         def taken(found: Repeated) -> None:
-            ran.append(opened(found, ran_of(found, project), self._opened))
+            known = self._opened_by_days if days is not None else self._opened
+            ran.append(opened(found, ran_of(found, project, days), known, days))
             look(found, ran[-1])
 
         fixed = variables.get("ENVBUILD_FIX", "").partition("@")[0].split(",")
@@ -197,6 +220,8 @@ class Laboratory:
             vary=frozenset(varied),
             one_thread="threads" in fixed,
         )
+        if "clock" not in fixed:
+            self._printed |= {each.record.id: _printed_by(project, each) for each in ran}
         for each in made:  # they are no runs of the program as it is
             remove_tree(history.run_folder(project, each.record.id))
         if len(made) == count and all(each.ended_well for each in ran):
@@ -221,7 +246,18 @@ def with_one_thread(request: RunRequest) -> RunRequest:
     )
 
 
-def opened(found: Repeated, ran: Ran, known: dict[tuple[str, str], Content] | None = None) -> Ran:
+def _printed_by(project: Path, ran: Ran) -> Mapping[Stream, bytes]:
+    """Return what a run printed, to be compared with others when its record is gone; not what is long."""
+    texts = {stream: kept(project, ran.record.id, stream) for stream in STREAMS}
+    return {stream: text for stream, text in texts.items() if text is not None and len(text) <= _TEXT}
+
+
+def opened(
+    found: Repeated,
+    ran: Ran,
+    known: dict[tuple[str, str], Content] | None = None,
+    days: tuple[float, float] | None = None,
+) -> Ran:
     """Open the files of a run whose format is known: their bytes may differ where what they hold does not.
 
     Args:
@@ -229,12 +265,14 @@ def opened(found: Repeated, ran: Ran, known: dict[tuple[str, str], Content] | No
         ran: what it left.
         known: contents of files of other runs by path and digest, to which these are added: where a run leaves the same
             bytes again, they are not read again.
+        days: as for ``ran_of``.
     """
     from envbuild.operations.contents import content_in
     from envbuild.verification.files import masks_of
 
     known = {} if known is None else known
     masks = masks_of(ran.record)
+    masks = masks.with_days(*days) if days is not None else masks
     contents: dict[str, Content] = {}
     for output in (*ran.record.outputs, *ran.record.outside):
         key = output.path, output.sha256 or ""

@@ -12,8 +12,8 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.dataflow.measuring import Measuring
-from envbuild.verification.dataflow.unmeasured import label_before
-from envbuild.verification.files import masks_of
+from envbuild.verification.dataflow.unmeasured import label_before, pair_before
+from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking.doubtful import (
     MEASURED,
@@ -36,7 +36,6 @@ from envbuild.verification.masking.screen import is_in_bar
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
     from envbuild.operations.verification.session import Session
-    from envbuild.record.model import Record
     from envbuild.record.printed import Stream
     from envbuild.runs.repeat import Repeated
     from envbuild.verification.content import Content
@@ -71,7 +70,7 @@ class LeftOut:
     def take(self, ran: Ran, texts: Mapping[str, bytes]) -> None:
         """Note what a run left."""
         self.runs.append(ran)
-        self.streams.append({name: self._rows(ran.record, name, data) for name, data in texts.items()})
+        self.streams.append({name: self._rows(ran, name, data) for name, data in texts.items()})
 
     def look(self, laboratory: Laboratory, purpose: str, fixed: Sequence[str], number: int) -> bool:
         """Run twice more and note what is left out; False if a run fails or time is up."""
@@ -81,8 +80,9 @@ class LeftOut:
 
         return bool(laboratory.looked_at(2, purpose + (", again" if number else ""), fixed, note))
 
-    def _rows(self, record: Record, stream: str, data: bytes) -> list[Row]:
-        return [*rows(data, masks_of(record, ignored_lines(self.session.ignore, stream)))]
+    def _rows(self, ran: Ran, stream: str, data: bytes) -> list[Row]:
+        ignored = ignored_lines(self.session.ignore, stream)
+        return [*rows(data, stream_masks(ran.record, ignored, ran.clocks.get(stream)))]
 
     def values(self, at: int, *, short: bool = False) -> dict[Place, str]:
         """Return the exact numbers in what a run left out; ``short``: those of few digits too."""
@@ -113,7 +113,7 @@ class LeftOut:
                     for place, number in self._numbers(at, row)
                     if row.masked.guessed
                     or is_named(number)
-                    or self._is_computed(self._label(number), plain=number.is_plain)
+                    or self._is_computed(*self._labels(number), plain=number.is_plain)
                 )
 
     def doubted(self, at: int) -> Iterator[Place]:
@@ -125,7 +125,7 @@ class LeftOut:
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
                     named = not shown or number.text in shown
-                    computed = self._is_computed(self._label(number), plain=number.is_plain)
+                    computed = self._is_computed(*self._labels(number), plain=number.is_plain)
                     alone = row.masked.guessed or is_alone(row.text)
                     if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
@@ -199,14 +199,16 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             yield from (((path, name), content.numbers[name]) for name in content.used if name in content.numbers)
 
-    def _label(self, number: Number) -> str:
-        """Return the word that names a number; that of a bar of tqdm's names what is counted, not what is measured."""
+    def _labels(self, number: Number) -> tuple[str, str]:
+        """Return the word that names a number, and the two words; those of a tqdm bar name what is counted."""
         row, place = number.before + number.text + number.behind, len(number.before)
-        return "" if not self.measuring.draws_bars and is_in_bar(row, place) else label_before(number.before)
+        if not self.measuring.draws_bars and is_in_bar(row, place):
+            return "", ""
+        return label_before(number.before), pair_before(number.before)
 
-    def _is_computed(self, label: str, *, plain: bool = True) -> bool:
-        """Whether no clock can have given a value behind a word; ``plain``: it is one number."""
-        return (plain and not self.measuring.time) or label in self.measuring.unmeasured
+    def _is_computed(self, label: str, pair: str = "", *, plain: bool = True) -> bool:
+        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number."""
+        return (plain and not self.measuring.time) or not {label, pair}.isdisjoint(self.measuring.unmeasured)
 
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""

@@ -12,7 +12,7 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, kept
 from envbuild.verification.content.snakemake import is_log as is_log_of_jobs
 from envbuild.verification.content.snakemake import is_started_by, without_order
-from envbuild.verification.files import masks_of
+from envbuild.verification.files import stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.masking.printed import rows
@@ -58,7 +58,7 @@ def is_order_of_jobs(left: LeftOut, stream: Stream) -> bool:
         runs_jobs = any(is_started_by(process.arguments) for process in run.record.processes)
         if not logs or not runs_jobs or len(text) >= KEPT_TEXT:
             return False
-        blocks = without_order(rows(text, masks_of(run.record, ignored)))
+        blocks = without_order(rows(text, stream_masks(run.record, ignored, run.clocks.get(stream))))
         found.append([(row.masked.text, row.blanks) for block in blocks for row in block])
     return all(each == found[0] for each in found)
 
@@ -132,7 +132,13 @@ def first_moved(left: LeftOut, stream: Stream) -> TextDifference | None:
     first, *others = left.runs
     other = next((run for run in others if not in_one_order((first, run), stream)), others[0])
     before, after = (
-        [*rows(kept(project, run.record.id, stream) or b"", masks_of(run.record, ignored))] for run in (first, other)
+        [
+            *rows(
+                kept(project, run.record.id, stream) or b"",
+                stream_masks(run.record, ignored, run.clocks.get(stream)),
+            )
+        ]
+        for run in (first, other)
     )
     return next(
         (

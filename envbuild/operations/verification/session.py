@@ -17,10 +17,12 @@ import msgspec
 
 if TYPE_CHECKING:
     from envbuild.operations.verification.given_names import GivenNames
-    from envbuild.record.model import Record
+    from envbuild.record.model import Output, Record
     from envbuild.record.printed import Printed
     from envbuild.runs.repeat import Repeat, Repeated
     from envbuild.runs.request import StreamReader
+    from envbuild.verification.files import FileTable
+    from envbuild.verification.masking.masks import Masks
     from envbuild.verification.masking.printed import PrintedDigest
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
@@ -53,6 +55,8 @@ class Session:
     ran: dict[int, Ran] = field(default_factory=dict)
     _names: GivenNames | None = None
     _mentioned: dict[int, Mapping[str, Sequence[bytes]]] = field(default_factory=dict)
+    _clocks: dict[tuple[int, str], tuple[str, ...]] = field(default_factory=dict)
+    _places: dict[tuple[int, str], frozenset[int]] = field(default_factory=dict)
 
     @property
     def runs(self) -> list[Ran]:
@@ -75,11 +79,15 @@ class Session:
         Their copies are still there.
         """
         from envbuild.operations.contents import by_bytes, content_in
+        from envbuild.operations.verification.common_clocks import kept_in, with_common_clocks
         from envbuild.verification.channels import event_files, file_table, outside_table
         from envbuild.verification.files import masks_of
         from envbuild.verification.judge import with_known_names
+        from envbuild.verification.masking.days import Clocks
 
         numbers = sorted(self.ran)
+        runs = with_common_clocks(self.runs, kept_in(self.plan.request.project), self.ignore)
+        self.ran = dict(zip(numbers, runs, strict=True))
         masks = [cache(partial(masks_of, run.record)) for run in self.runs]
         outputs = [{each.path: each for each in (*run.record.outputs, *run.record.outside)} for run in self.runs]
         events = [(at, path) for at, ran in enumerate(self.runs) for path in event_files(ran, self.ignore)]
@@ -88,11 +96,16 @@ class Session:
             found, ran = self.done[numbers[at]], self.ran[numbers[at]]
             if path in ran.contents:
                 continue
-            content = content_in(found, outputs[at][path], masks[at]())
+            clocks = Clocks()
+            content = content_in(found, outputs[at][path], masks[at]().with_clocks(clocks))
+            if clocks.found:
+                self._clocks[numbers[at], path] = clocks.found
             if content is None and (at, path) in events:  # by its name alone: it is in no table of files
                 content = by_bytes(found, outputs[at][path])
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
+        for table in (file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)):
+            self._open_with_common_clocks(table)
         for table in (file_table(self.runs, self.ignore), outside_table(self.runs, self.ignore)):
             for name, places in table.in_other_bytes():
                 files = ((at, table.output(table.runs[at], name)) for at in places)
@@ -101,6 +114,45 @@ class Session:
             self._note_given(number)
         for number, changed in zip(numbers, with_known_names(self.runs, self.ignore, self.given), strict=True):
             self.ran[number] = changed
+
+    def _open_with_common_clocks(self, table: FileTable) -> None:
+        """Open files that differ once more if all runs have times of day in common in them (``masking.days``)."""
+        from envbuild.operations.contents import content_in
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.masking.days import Clocks, in_common
+
+        numbers = sorted(self.ran)
+        of_name: dict[str, list[tuple[int, Output]]] = {}
+        differing = {*table.in_doubt()}
+        for name, places in table.in_other_bytes():
+            files = [(at, output) for at in places if (output := table.output(table.runs[at], name)) is not None]
+            if any((at, output.path) in differing for at, output in files):
+                of_name[name] = files
+        for files in of_name.values():
+            noted = {(numbers[at], output.path): output for at, output in files if self._has_noted(numbers[at], output)}
+            alike = {output.sha256: key for key, output in noted.items()}
+            if any(output.sha256 not in alike for _, output in files):
+                continue
+            common = in_common([self._clocks[key] for key in noted])
+            if not common and not any(key in self._places for key in noted):
+                continue
+            contents = {
+                (number, path): content_in(
+                    self.done[number], output, masks_of(self.ran[number].record).with_clocks(Clocks(common))
+                )
+                for (number, path), output in noted.items()
+            }
+            if None in contents.values():
+                continue
+            self._places |= dict.fromkeys(noted, common)
+            for at, output in files:  # a copy of the same bytes may be gone
+                content = contents.get((numbers[at], output.path)) or contents[alike[output.sha256]]
+                if content is not None:
+                    ran = self.ran[numbers[at]]
+                    self.ran[numbers[at]] = replace(ran, contents={**ran.contents, output.path: content})
+
+    def _has_noted(self, number: int, output: Output) -> bool:
+        return (number, output.path) in self._clocks
 
     def _note_given(self, number: int) -> None:
         """Note when the files that a run found were changed, if it left a time that is none of its own."""
@@ -172,7 +224,6 @@ class Session:
         from envbuild.operations.contents import leaves_in
         from envbuild.verification.channels import file_table, outside_table
         from envbuild.verification.content.canonical import compare, first_entries
-        from envbuild.verification.files import masks_of
 
         numbers, runs, found = sorted(self.ran), self.runs, False
         tables = (file_table(runs, self.ignore), outside_table(runs, self.ignore))
@@ -185,7 +236,7 @@ class Session:
                     continue
                 entries = first_entries(
                     *(
-                        leaves_in(self.done[numbers[at]], output, masks_of(runs[at].record))
+                        leaves_in(self.done[numbers[at]], output, self._masks_of(numbers[at], output.path))
                         for at, output in zip(verdict.pair, outputs, strict=True)
                         if output is not None
                     )
@@ -208,6 +259,13 @@ class Session:
         )
         return msgspec.structs.replace(verdict, channels=channels)
 
+    def _masks_of(self, number: int, path: str) -> Masks:
+        """Return what masks a file of a run, once."""
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.masking.days import Clocks
+
+        return masks_of(self.ran[number].record).with_clocks(Clocks(self._places.get((number, path), frozenset())))
+
     def note_contents(self) -> None:
         """Put the digests of what was opened into the records, so that ``diff`` has them."""
         from envbuild.operations.contents import note
@@ -225,6 +283,8 @@ class Session:
         record = self.runs[0].record
         small = sum(output.size for output in (*record.outputs, *record.outside)) <= _SMALL
         wanted = {group[0] for group in groups[: _RESULTS if small else 2]}
+        if small and self._clocks:  # which of these times all runs have is not known before the last one
+            wanted |= {*range(_RESULTS)}
         for index, number in enumerate(sorted(self.done)):
             if index not in wanted:
                 self.done[number].discard()
@@ -243,8 +303,8 @@ def ignored_lines(ignore: Sequence[str], stream: str) -> tuple[str, ...]:
     return tuple(each.removeprefix(f"{stream}:") for each in ignore if each.startswith(f"{stream}:"))
 
 
-def ran_of(found: Repeated, project: Path) -> Ran:
-    """Digest what a run left."""
+def ran_of(found: Repeated, project: Path, days: tuple[float, float] | None = None) -> Ran:
+    """Digest what a run left; ``days``: when its fixed clock began, and for how many seconds it has times of day."""
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
     from envbuild.trace import compare
@@ -259,7 +319,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     groups = {(each.process, id(step.group)): step.group for each in traces for step in each.steps}
     tensors = {(process, t.name, t.shape) for (process, _), group in groups.items() for t in group.tensors}
     streams = ((found.output.stdout, found.output.digests[0]), (found.output.stderr, found.output.digests[1]))
-    stdout, stderr = (_with_files(found.record, path, digest) for path, digest in streams)
+    stdout, stderr = (_with_files(found.record, path, digest, days) for path, digest in streams)
     return Ran(
         record=found.record,
         stdout=stdout,
@@ -317,7 +377,7 @@ def _links(found: Repeated) -> frozenset[tuple[str, str]]:
     return frozenset(pair for each in names.values() for pair in combinations(each[:_LINKS], 2))
 
 
-def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
+def _with_files(record: Record, path: Path, digest: StreamReader, days: tuple[float, float] | None = None) -> Printed:
     """Digest a stream once more if it may name files of the run, which were not known while it was printed."""
     from envbuild.runs.repeat import PRINTED
     from envbuild.verification.files import with_files_of
@@ -327,6 +387,7 @@ def _with_files(record: Record, path: Path, digest: StreamReader) -> Printed:
     if not isinstance(digest, PrintedDigest) or not path.is_file() or path.stat().st_size >= PRINTED:
         return digest.result()
     masks, data = with_files_of(record, digest.masks), path.read_bytes()
+    masks = masks.with_days(*days) if days is not None else masks
     known = masks.draws or not {"names", "times"}.isdisjoint(digest.result().masked)
     if not known and SHA256.search(data.decode("utf-8", "replace")) is None:
         return digest.result()

@@ -13,7 +13,7 @@ from itertools import zip_longest
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.dataflow.unmeasured import label_before
+from envbuild.verification.dataflow.unmeasured import label_before, pair_before
 from envbuild.verification.masking.doubtful import (
     MEASURED,
     all_numbers,
@@ -137,6 +137,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     same: bool
     why: str
     left_out: tuple[str, ...] = ()
+
+
+def _labels(before: str) -> tuple[str, ...]:
+    """Return what names a number by what is in front of it: the last word, and the last two."""
+    pair = pair_before(before)
+    return (label_before(before), pair) if pair else (label_before(before),)
 
 
 def with_shared_names(contents: Sequence[Content], known: Collection[str] = frozenset()) -> list[Content]:
@@ -458,7 +464,7 @@ class Canonical:
             self._durations |= {name: value} if has_durations(value) else {}
         if masked.kinds <= MEASURED:
             found = numbers_left_out(value, name, self.masks, masked.text)
-            if labels := frozenset(label_before(number.before) for number in found if number.is_plain):
+            if labels := frozenset(label for number in found if number.is_plain for label in _labels(number.before)):
                 self._labels[name] = labels
                 if all(number.is_plain for number in found):  # the date of a log is none of its numbers
                     self._plain[name] = " ".join(number.text for number in found)
@@ -483,7 +489,7 @@ class Canonical:
             self.note_dated(FURTHER, (before for before, text in all_numbers(value) if is_dated(text, self.masks)))
         if masked.kinds <= MEASURED:
             found = numbers_left_out(value, name, self.masks, masked.text)
-            _add_to(self._labels, FURTHER, (label_before(number.before) for number in found if number.is_plain))
+            _add_to(self._labels, FURTHER, (label for each in found if each.is_plain for label in _labels(each.before)))
             exact = doubtful_in(value, name, self.masks, masked.text)
             few = masked.column or masked.guessed or doubtful_in(value, name, self.masks, masked.text, short=True)
             self._doubt_further(exact or bool(few), exact=exact)

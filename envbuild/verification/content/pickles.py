@@ -441,12 +441,16 @@ class _Ordered:
     others: list[tuple[int, Any]]
 
 
+_TABLES = frozenset((
+    "collections OrderedDict", "collections defaultdict", "sklearn.utils Bunch", "sklearn.utils._bunch Bunch",
+))  # fmt: skip
+"""Dictionaries of other classes; not ``Counter``, whose keys are what is counted."""
+
+
 def _ordered(node: Node) -> _Ordered | None:
-    """Return what is in an ``OrderedDict`` that was filled; None for other objects, and where a key is no text."""
+    """Return what is in a table of a known class that was filled; None for others, and where a key is no text."""
     match node:
-        case Node(
-            kind="object", parts=[Node(kind="global", parts=["collections OrderedDict"]) as first, second, *rest]
-        ):
+        case Node(kind="object", parts=[Node(kind="global", parts=[name]) as first, second, *rest]) if name in _TABLES:
             pass
         case _:
             return None

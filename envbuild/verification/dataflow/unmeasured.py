@@ -41,6 +41,10 @@ _DRAWING = frozenset((
 _NEEDED, _OF_OS = frozenset(("time",)), frozenset(("times", "getloadavg"))
 _BUILTIN = frozenset(dir(builtins))
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_PAIR = re.compile(r"([A-Za-z_]\w{0,99}) +([A-Za-z_]\w{0,99})[^A-Za-z_]{0,99}\Z")
+_NEAR = 256
+"""Characters in which the two words before a value are."""
+_PAIRS = re.compile(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
 _PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
 _ROUNDS = 30
@@ -54,6 +58,12 @@ def label_before(text: str) -> str:
     """Return the last word of a text, which names the value behind it; empty if it has none."""
     found = _WORD.findall(text)
     return found[-1] if found else ""
+
+
+def pair_before(text: str) -> str:
+    """Return the last two words of a text, as ``train time``, if nothing but blanks is between them; else nothing."""
+    found = _PAIR.search(text[-_NEAR:])
+    return " ".join(found.groups()) if found is not None else ""
 
 
 class Words(NamedTuple):
@@ -82,7 +92,7 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     if len(flow.nodes) > _MOST or not flow.follow():
         return Words()
     words, moved = _Words(flow), _Words(Shifted(flow.nodes, flow.may_measure, _DRAWING))
-    unmeasured = words.untouched - words.touched - words.elsewhere - flow.touched - {""}
+    unmeasured = words.untouched - words.touched - words.elsewhere - flow.named() - {""}
     glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
     return Words(frozenset(unmeasured), frozenset(moved.touched - {""}), glued)
 
@@ -124,6 +134,27 @@ class _Flow:
             if before == (len(self.touched), len(self._regions)):
                 return True
         return False
+
+    def named(self) -> set[str]:
+        """Return the names of what may be of a clock, but for those that modules and imported functions alone have.
+
+        A value may come out under the name of its variable, attribute or parameter. ``time`` is none of these after
+        ``import time``, nor after ``from time import time``, where it is only called.
+        """
+        bases = {id(node.value) for node in self.nodes if isinstance(node, ast.Attribute)}
+        bases |= {id(call.func) for call in self._calls}
+        imported, others = {*self._modules}, {*self._defined}
+        for node in self.nodes:
+            match node:
+                case ast.Name(id=name) if id(node) not in bases or not isinstance(node.ctx, ast.Load):
+                    others.add(name)
+                case ast.Attribute(value=value, attr=name) if last_name(value) not in self._modules:
+                    others.add(name)
+                case ast.arg(arg=str(name)) | ast.keyword(arg=str(name)):
+                    others.add(name)
+                case ast.ImportFrom(names=names, level=0):
+                    imported.update(alias.asname or alias.name for alias in names)
+        return self.touched - (imported - others)
 
     def may_measure(self, node: ast.AST | None) -> bool:
         """Whether an expression may be of a clock."""
@@ -294,7 +325,7 @@ class _Words:
             self._look(node)
         for node in flow.nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in self._seen:
-                self.elsewhere.update(_WORD.findall(node.value))
+                self.elsewhere.update(_said(node.value))
 
     def _look(self, node: ast.AST) -> None:
         match node:
@@ -350,32 +381,38 @@ class _Words:
 
     def _in_turn(self, parts: Iterable[ast.AST]) -> None:
         """Take texts and the values behind them."""
-        label = ""
+        label = pair = ""
         for each in parts:
             if isinstance(each, ast.Constant):
                 text = str(each.value)
                 self._seen.add(id(each))
-                self.elsewhere.add(label)  # no value is behind it, but another text
-                label = label_before(text)
-                self.elsewhere.update({*_WORD.findall(text)} - {label})
+                self.elsewhere.update((label, pair))  # no value is behind it, but another text
+                label, pair = label_before(text), pair_before(text)
+                self.elsewhere.update(_said(text) - {label, pair})
             else:
-                self._take(label, each)
-                label = ""
-        self.elsewhere.add(label)
+                self._take(label, each, pair)
+                label = pair = ""
+        self.elsewhere.update((label, pair))
 
     def _in_text(self, text: str, values: list[ast.expr], *, ordered: bool = True) -> None:
         """Take the values that come in a text at its places."""
-        labels = [label_before(part) for part in _PLACE.split(text)][: len(_PLACE.findall(text))]
-        self.elsewhere.update({*_WORD.findall(_PLACE.sub(" ", text))} - {*labels})
+        parts = _PLACE.split(text)[: len(_PLACE.findall(text))]
+        labels = [(label_before(part), pair_before(part)) for part in parts]
+        self.elsewhere.update(_said(_PLACE.sub(". ", text)) - {word for label in labels for word in label})
         together = not ordered or len(labels) != len(values) or any(isinstance(each, ast.Starred) for each in values)
-        for at, label in enumerate(labels):
+        for at, (label, pair) in enumerate(labels):
             for value in values if together else values[at : at + 1]:
-                self._take(label, value)
+                self._take(label, value, pair)
 
-    def _take(self, label: str, value: ast.AST) -> None:
+    def _take(self, label: str, value: ast.AST, pair: str = "") -> None:
         if isinstance(value, ast.Constant) or not any(isinstance(each, ast.Name) for each in ast.walk(value)):
             return  # it is the same in each run, or is filled later
-        (self.touched if self._flow.may_measure(value) else self.untouched).add(label)
+        (self.touched if self._flow.may_measure(value) else self.untouched).update((label, pair))
+
+
+def _said(text: str) -> set[str]:
+    """Return the words of a text, and those that are next to each other."""
+    return {*_WORD.findall(text), *(" ".join(found.groups()) for found in _PAIRS.finditer(text))}
 
 
 def _drawing(table: Table) -> Set[str]:

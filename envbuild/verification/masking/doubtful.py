@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.masking.masks import Masks, moment_of
-from envbuild.verification.masking.rules import DATETIME
+from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON
 
 MEASURED = frozenset(("times", "rates"))
 """What is masked in lines of which experiments are made."""
@@ -122,6 +122,12 @@ _AROUND = 2048
 _OF_STEPS = re.compile(r"\d\s?/\s?\d")
 _OF_SEARCH = re.compile(r"\[CV(?: \d+/\d+(?:; \d+/\d+)?)?\] END ")
 """How scikit-learn's searches begin what they print of a fit (``model_selection/_validation.py``)."""
+_OF_MAGICS = re.compile(
+    rf"(?:text: )?(?:CPU times: (?:user {OF_IPYTHON}, sys: {OF_IPYTHON}, )?total: {OF_IPYTHON}|Wall time: {OF_IPYTHON}"
+    rf"|{OF_IPYTHON} ± {OF_IPYTHON} per loop \(mean ± std\. dev\. of \d+ runs?, [\d,]+ loops? each\))\s*",
+    re.IGNORECASE,
+)
+"""Lines of IPython's ``%time`` and ``%timeit``, also as a notebook has them."""
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
@@ -278,6 +284,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
         named: a column, or what printed the line, says that it is a measurement; the line need not.
         cheap: experiments can decide whether it is one, if the run is short.
     """
+    if _OF_MAGICS.fullmatch(f"{number.before}{number.text}{number.behind}") is not None:
+        return False
     said = _words_of(_CLAUSES.split(number.before[-_FAR:])[-1])
     if not number.is_plain:
         said = [word for word in said if len(word) > 1]  # levels of logs: [I 2026-11-26 14:59:33,805]

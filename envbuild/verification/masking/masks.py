@@ -27,7 +27,7 @@ from envbuild.record.measurements import (
     name_leaves_doubt,
 )
 from envbuild.record.printed import IGNORED
-from envbuild.verification.masking.days import noon_near
+from envbuild.verification.masking.days import Clocks, noon_near
 from envbuild.verification.masking.rules import NUMBER, OF_DAY, SHAPE, TABLE, TIME_OF_DAY, ZEROS, Rule, epoch, may_match
 from envbuild.verification.masking.screen import BINARY, LONGEST_LINE
 
@@ -218,6 +218,8 @@ class Masks:
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
+        self._clocks: Clocks | None = None
+        self._days: tuple[float, float] | None = None
         self._processes = range(0)
         self._own_processes: frozenset[int] = frozenset()
         self.on_several_hosts = False
@@ -266,6 +268,18 @@ class Masks:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
         return other
 
+    def with_clocks(self, clocks: Clocks) -> Masks:
+        """Return the same for one text, of which the times of day are noted, and some are not masked."""
+        other = copy(self)
+        other._clocks = clocks
+        return other
+
+    def with_days(self, start: float, took: float) -> Masks:
+        """Return the same for a run with a fixed clock, which had the times of day of these seconds since 1970."""
+        other = copy(self)
+        other._days = start, took
+        return other
+
     def own_names(self) -> Mapping[bytes, bytes]:
         """Return the names of files and folders that are other ones in each run, each with that for all runs."""
         return self._own() if self._own is not None else {}
@@ -311,8 +325,10 @@ class Masks:
 
     def is_of_day(self, seconds: float) -> bool:
         """Whether a time of day, in seconds since midnight, may be one of the run in any time zone, or a part of it."""
-        passed = (seconds - self._start + _NEAR) % _QUARTER
-        return not self._strict or passed <= self.took + 2 * _NEAR or seconds <= self.took + _NEAR
+        if not self._strict and self._days is None:
+            return True
+        start, took = self._days or (self._start, self.took)
+        return (seconds - start + _NEAR) % _QUARTER <= took + 2 * _NEAR or seconds <= took + _NEAR
 
     def may_have_been(self, seconds: float, off: float) -> bool:
         """Whether the run had a time of day, in any time zone; ``off``: seconds by which it may be rounded down."""
@@ -434,8 +450,10 @@ class Masks:
             return found[0]
         if rule.text == TIME_OF_DAY or rule.mark == "pid":
             kinds.add(_OF_RUN)
+        if rule.text == TIME_OF_DAY and self._clocks is not None and self._clocks.is_data(found[0]):
+            return found[0]
         if rule.text == TIME_OF_DAY and (
-            (self._strict and not self._may_be_of_day(found)) or self._has_other_day(found)
+            ((self._strict or self._days) and not self._may_be_of_day(found)) or self._has_other_day(found)
         ):
             return found[0]
         if rule.mark == "pid" and not self.may_be_process(_number(found[0][len(keep or "") :])):

@@ -186,6 +186,8 @@ DATETIME = (
 """A date with a time of day as Python's ``repr`` has it."""
 _OF_SEARCH = r"\{('|&#x27;)me\.\.\.me\2: array\(\["
 """The beginning of ``cv_results_``, as ``reprlib`` shortens it; its quotes are group 2 behind the group ``keep``."""
+OF_IPYTHON = r"(?:\d[\d.]*(?:e[-+]?\d+)? (?-i:s|ms|[µμu]s|ns)|(?:\d+d )?(?:\d+h )?\d+min \d+s|\d+d \d+h|\d+h \d+min)"
+"""How long something took, as IPython's ``%time`` and ``%timeit`` write it (IPython/core/magics/execution.py)."""
 TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -475,6 +477,22 @@ TABLE = (
         r"(?P<keep> per loop \(mean ± std\. dev\. of \d+ runs?, )10{0,2}(?:0?,000)* loops?(?= each\)\s*$)",
         sure=True,
     ),
+    _rule(
+        "times",
+        "time",
+        "⟨loops⟩~each)",
+        rf"(?P<keep>^){OF_IPYTHON} ± {OF_IPYTHON}(?= per loop \(mean ± std\. dev\. of \d+ runs?, ⟨loops⟩ each\)\s*$)",
+        sure=True,
+    ),
+    # IPython's ``%time``: its units follow the time.
+    _rule(
+        "times",
+        "time",
+        "cpu~times:",
+        rf"(?P<keep>^CPU times: )(?:user {OF_IPYTHON}, sys: {OF_IPYTHON}, )?total: {OF_IPYTHON}\s*$",
+        sure=True,
+    ),
+    _rule("times", "time", "wall~time:", rf"(?P<keep>^Wall time: ){OF_IPYTHON}\s*$"),
     # Times of day and durations.
     _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
     _rule("times", "time", ":", TIME_OF_DAY),

@@ -34,6 +34,10 @@ _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
 _INDEX = lazy(r"[A-Za-z_]\w*(?: +\.\.\.)?")
 """The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
+_NOT_SHOWN = " ... "
+"""In the place of columns that a frame has and pandas does not print: one blank is behind it."""
+_LABELS = (lazy(r"\S+ "), lazy(r"\S+(?: \S+)+ (?= )"))
+"""What a row begins with, before its values: a word, or several."""
 _EPOCHS = lazy(r"epoch {2,}(?:[\w.%-]+ {2,})*time *")
 _EPOCH = lazy(r"\d+ +(?:\S+ +)*(?:\d+:)?\d\d:\d\d *")
 _LENGTH = lazy(r"(?:\d+:)?[0-5]\d:[0-5]\d")
@@ -133,7 +137,7 @@ def _is_head(row: str) -> bool:
         return False
     if _EPOCHS.fullmatch(row) is not None:
         return True
-    names = _cells(row) or _GAP.split(row.strip())
+    names = _cells(row) or [*_GAP.split(row.strip()), *(row.split() if _NOT_SHOWN in row else ())]
     return len(names) > 1 and any(map(_kind, names))
 
 
@@ -206,10 +210,7 @@ def _frame(head: str, row: str) -> _Columns | None:
     names = list(re.finditer(r"\S+", head))
     if not head.startswith(" "):
         return None
-    index = re.match(r"\S+ ", row)
-    if index is None or index.end() > names[0].start() + len(names[0][0]):
-        return None
-    ends = (index.end() - 1, *(name.end() for name in names))
+    ends = (0, *(name.end() for name in names))
     kinds = {at + 1: kind for at, kind in _kinds([name[0] for name in names]).items()}
     if not kinds or not _cut(row, ends):
         return None
@@ -218,14 +219,19 @@ def _frame(head: str, row: str) -> _Columns | None:
 
 
 def _cut(row: str, ends: Sequence[int]) -> list[str]:
-    """Return a row's index and what ends where its columns do; empty if something ends elsewhere."""
+    """Return a row's label and what ends where its columns do; empty if something ends elsewhere."""
     if len(row) != ends[-1]:
         return []
-    index = re.match(r"\S+ ", row)
-    if index is None or index.end() >= ends[1]:
-        return []
-    cells, begin = [index[0]], index.end() - 1
-    for end in ends[1:]:
+    for label in _LABELS:
+        found = label.match(row)
+        if found is not None and found.end() < ends[1] and (cells := _values_of(row, found.end() - 1, ends[1:])):
+            return [found[0], *cells]
+    return []
+
+
+def _values_of(row: str, begin: int, ends: Sequence[int]) -> list[str]:
+    cells = []
+    for end in ends:
         cell = row[begin:end]
         if not cell.startswith(" ") or cell.endswith(" ") or "  " in cell.strip():
             return []

@@ -238,7 +238,14 @@ SHOWN = Output(path=f"{layout.SHOWN_DIR}/1.png", change="created", size=3, sha25
          "run 01JD000000 recorded · guard 41 ms · 1 output · same files as run 01JC000000 · "
          "not compared: printed lines (one run was on a terminal)"),
         ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "b", "c", "d"), "verdict": None},
-         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, b, c …"),
+         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, b, c … "
+         "(times may be why: envbuild verify leaves them out)"),
+        ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "standard output"), "verdict": None},
+         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, standard output"),
+        ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "metric loss"), "verdict": None},
+         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, metric loss"),
+        ({"differs_from": "01JC" + "0" * 22, "differs_in": ("w.npy",), "verdict": None},
+         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: w.npy"),
         ({"state": "refused", "outputs": (), "verified": "refused"}, "run 01JD000000 refused · guard 41 ms"),
         ({"verified": "no"}, "run 01JD000000 recorded · guard 41 ms · not verified · 1 output"),
         ({"verified": "overridden", "verdict": ALLOWED},

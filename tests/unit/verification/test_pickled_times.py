@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from envbuild.verification.content import compare, read
+from envbuild.verification.content import Content, compare, read
 from envbuild.verification.files import masks_of
+from envbuild.verification.masking.masks import Masks
 from tests.support.records import record
 
 SECONDS = 1_767_323_050
@@ -88,3 +90,28 @@ def test_a_moment_of_no_run_is_quoted(make: Any) -> None:
     content = read(make((MOMENT - timedelta(hours=5)).replace(tzinfo=timezone.utc)), masks_of(record()))
     assert content is not None
     assert "when" in content.strange
+
+
+def test_tables_of_other_classes_have_names() -> None:
+    """Values of a ``defaultdict`` and scikit-learn's ``Bunch`` are known by their keys; a ``Counter`` counts words."""
+    for name in _TABLES:
+        one, other, result = (_table(name, *values) for values in ((0.25, 1.0), (0.5, 1.0), (0.5, 1.5)))
+        assert one is not None
+        assert other is not None
+        assert result is not None
+        assert (one.digest == other.digest) == (name != "collections Counter"), name
+        assert other.digest != result.digest
+
+
+_TABLES = ("collections defaultdict", "sklearn.utils._bunch Bunch", "collections Counter")
+
+
+def _table(name: str, took: float, loss: float) -> Content | None:
+    """A pickle as such a class makes it: the class, what it is made of, and what is put into it."""
+    module, _, name = name.partition(" ")
+    head = b"\x80\x04c" + f"{module}\n{name}\n".encode() + b")\x81("
+    values = b"".join(
+        b"\x8c" + bytes([len(key)]) + key.encode() + b"G" + struct.pack(">d", value)
+        for key, value in (("fit_time", took), ("loss", loss))
+    )
+    return read(head + values + b"u.", Masks(0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import partial
@@ -16,6 +17,7 @@ from envbuild.record.printed import Printed
 from envbuild.record.shared_names import common_names
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.masking import masks
+from envbuild.verification.masking.doubtful import doubtful_in
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.masking.masks import Masks
 from envbuild.verification.masking.printed import (
@@ -302,7 +304,27 @@ def test_what_is_known_of_a_long_line_holds_for_all_runs(text: str, first: int) 
 def test_microseconds_are_written_with_either_letter(letter: str) -> None:
     """IPython writes the Greek letter where others write the micro sign."""
     line = f"CPU times: user 20.1 ms, sys: 218 {letter}s, total: 20.3 ms"
-    assert MASKS.mask(line).text == "CPU times: user ⟨time⟩, sys: ⟨time⟩, total: ⟨time⟩"
+    assert MASKS.mask(line).text == "CPU times: ⟨time⟩"
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        ("Wall time: 536 µs", "Wall time: ⟨time⟩"),
+        ("Wall time: 2min 3s", "Wall time: ⟨time⟩"),
+        ("CPU times: total: 0 ns", "CPU times: ⟨time⟩"),
+        (
+            "1.02 s ± 12.3 ms per loop (mean ± std. dev. of 7 runs, 1 loop each)",
+            "⟨time⟩ per loop (mean ± std. dev. of 7 runs, ⟨loops⟩ each)",
+        ),
+    ],
+)
+def test_units_of_magics_follow_the_time(line: str, masked: str) -> None:
+    """A cell takes milliseconds in one run and seconds in another; its lines leave no doubt."""
+    found = MASKS.mask(line)
+    assert (found.text, found.guessed) == (masked, False)
+    assert not doubtful_in(line, "cells[1].outputs[0].text[0]", MASKS, found.text, short=True)
+    assert doubtful_in("half-life 1.02 s", "cells[1].outputs[0].text[0]", MASKS, "", short=True)
 
 
 def test_the_end_of_a_date_is_no_name() -> None:
@@ -522,6 +544,23 @@ def test_frames_of_pandas_are_tables() -> None:
         (b"loss ", b"lost "),
     ):
         assert first_difference("stdout", one, other.replace(old, new, 1), (MASKS, MASKS), ordered=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("               acc  fit_time\nrandom forest  0.5  0.123456\nsvm            0.7  0.214507\n", "0.7"),
+        ("               acc  fit_time\nsvm            0.7  0.214507\nrandom forest  0.5  0.123456\n", "random forest"),
+        ("   acc  ... user_attrs_seconds     state\n0  0.5  ...           0.000467  COMPLETE\n", "COMPLETE"),
+    ],
+)
+def test_rows_with_labels_of_several_words_and_heads_with_dots(text: str, result: str) -> None:
+    """A frame's index may be texts, and not all columns are shown."""
+    one, other = text.encode(), re.sub(r"0\.\d{5,}", lambda found: found[0].replace("4", "9"), text).encode()
+    assert one != other
+    assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is None
+    wrong = other.replace(result.encode(), b"X" * len(result))
+    assert first_difference("stdout", one, wrong, (MASKS, MASKS), ordered=True) is not None
 
 
 @pytest.mark.parametrize(

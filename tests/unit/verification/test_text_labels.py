@@ -14,7 +14,7 @@ MASKS = Masks(1_795_247_763.0)
     ("text", "labels", "numbers"),
     [
         ("tokens_per_second: 68.87\n", {"tokens_per_second"}, ["68.87"]),
-        ("step time: 0.25 s\n", {"time"}, ["0.25"]),
+        ("step time: 0.25 s\n", {"time", "step time"}, ["0.25"]),
         ("loss: 0.5, took 3.5 s\n", {"took"}, ["3.5"]),
         ("loss: 0.5\n", set(), []),
     ],

@@ -113,6 +113,31 @@ def test_memory_that_nothing_measured() -> None:
     assert "peak" not in found
 
 
+def test_a_module_gives_no_value_its_name() -> None:
+    """``import time`` is why the word is known; a variable or an attribute of that name may hold a time."""
+    drawn = f"{START}print(f'train time: {{a:.3f}} s')\n"
+    assert "time" in measuring({"main.py": drawn}).unmeasured
+    assert "time" in measuring({"main.py": f"from time import time\n{drawn}print(time() - t)"}).unmeasured
+    for other in ("o.time = t", "f(time=t)", "from time import time\nf(time)", "def f(time): pass", "time = t"):
+        assert "time" not in measuring({"main.py": drawn + other}).unmeasured, other
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print(f'train time: {a:.3f} s')\nprint(f'total time: {time.time() - t:.3f} s')",
+        "print('train time: %.3f s, total time: %.3f s' % (a, time.time() - t))",
+        "print('train time:', a)\nprint('total time:', time.time() - t)",
+    ],
+)
+def test_two_words_name_a_value_where_the_last_one_names_another_one_too(source: str) -> None:
+    """``time`` alone may be of a clock there."""
+    unmeasured = measuring({"main.py": START + source}).unmeasured
+    assert "train time" in unmeasured
+    assert not {"time", "total time"} & unmeasured
+    assert "train time" not in measuring({"main.py": f"{START}{source}\nprint('train time:', time.time())"}).unmeasured
+
+
 def test_the_last_word_names_a_value() -> None:
     """It is looked for in sources and in what they print alike."""
     assert [label_before(text) for text in ("loss 0.5 eta 0:", '{"fps": ', "12: ")] == ["eta", "fps", ""]
