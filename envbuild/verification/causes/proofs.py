@@ -76,6 +76,10 @@ _ATTEMPTS = {
     "memory": "zeros in the place of empty, or write all of it before it is read",
     "collection": "release what is no longer needed at a place of your own (with, close()), or call gc.collect() there",
 }
+_OPTIONS = {
+    "polars": "maintain_order=True in unique(), group_by() and joins, or sort what they return: their order follows it",
+}
+"""What to do about packages that draw the keys of their hash tables, for which there is no seed (foldhash)."""
 _DRAWN = {
     "entropy": "draws from the system's entropy, which no seed reaches",
     "clock": "returns the time, which is never the same",
@@ -187,7 +191,8 @@ def _attempt(culprit: Culprit, *, own: bool) -> str:
         return "draw from a generator that gets a seed, or leave it out of seeds and results"
     if own or culprit.suspect not in ("entropy", "clock"):
         return _ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results")
-    return f"look for a seed among the options of {culprit.module.partition('.')[0]}, or report it there"
+    package = culprit.module.partition(".")[0]
+    return _OPTIONS.get(package) or f"look for a seed among the options of {package}, or report it there"
 
 
 def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
