@@ -314,6 +314,27 @@ def test_a_failing_step(base: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@needs_root
+def test_a_killed_step_of_a_user_without_lent_identities(base: Path) -> None:
+    """The process that notes owners in the place of the command ends with envbuild too, and the command with it."""
+    scratch = base.with_name("killed-steps")
+    scratch.mkdir()
+    os.chown(scratch, int(NOBODY), int(NOBODY))
+    mark = uuid.uuid4().hex
+    fields = {"base": str(base), "base_key": "x", "environment": {"PATH": "/bin", "MARK": mark}}
+    fields["command"] = ["/bin/sleep", "600"]
+    command = [*AS_NOBODY, PYTHON, "-B", "-c", PROGRAM, str(scratch), json.dumps(fields)]
+    process = subprocess.Popen(command, cwd="/", env=ENVIRON)
+    try:
+        wait_for(lambda: len(marked(mark)) == 1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_for(lambda: marked(mark) == [])
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_killed_step(base: Path, tmp_path: Path) -> None:
     """kill -9 of envbuild ends the step's processes too; the next step sweeps its files up."""
     mark = uuid.uuid4().hex
