@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from envbuild.operations.verification.session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, STREAMS, Printed, Stream, kept
 from envbuild.verification.files import stream_masks
@@ -60,6 +59,7 @@ def with_common_clocks(runs: Sequence[Ran], text_of: _Texts, ignore: Sequence[st
 
 
 def _digested(run: Ran, stream: Stream, text: bytes, clocks: Clocks, ignore: Sequence[str]) -> Printed:
-    digest = PrintedDigest(stream_masks(run.record, ignored_lines(ignore, stream)).with_clocks(clocks))
+    ignored = tuple(each.removeprefix(f"{stream}:") for each in ignore if each.startswith(f"{stream}:"))
+    digest = PrintedDigest(stream_masks(run.record, ignored).with_clocks(clocks))
     digest.feed(text)
     return digest.result()

@@ -204,7 +204,7 @@ class Laboratory:
 
         def taken(found: Repeated) -> None:
             known = self._opened_by_days if days is not None else self._opened
-            ran.append(opened(found, ran_of(found, project, days), known, days))
+            ran.append(opened(found, ran_of(found, project, days) if days else ran_of(found, project), known, days))
             look(found, ran[-1])
 
         fixed = variables.get("ENVBUILD_FIX", "").partition("@")[0].split(",")

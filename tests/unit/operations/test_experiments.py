@@ -99,7 +99,7 @@ class Bench(Laboratory):
         return [*Counter(each.trace for each in runs).values()]
 
     def _runs(
-        self, count: int, purpose: str, variables: Mapping[str, str], varied: Sequence[Variation] = (), **more: Any
+        self, count: int, purpose: str, variables: Mapping[str, str], varied: Sequence[Variation] = (), **_: object
     ) -> list[Ran]:
         return [self.run(variables, frozenset(varied)) for _ in range(count)]
 

@@ -75,7 +75,7 @@ def test_a_laboratory_counts_what_had_no_result(
         return runs
 
     monkeypatch.setattr(laboratory, "run_again", run_again)
-    monkeypatch.setattr(laboratory, "opened", lambda found, ran, known: ran)
+    monkeypatch.setattr(laboratory, "opened", lambda found, ran, *_: ran)
     monkeypatch.setattr("envbuild.operations.verification.session.ran_of", lambda found, project: found)
     monkeypatch.setattr(laboratory, "remove_tree", lambda folder: None)
     session = SimpleNamespace(plan=SimpleNamespace(request=SimpleNamespace(project=tmp_path)))
