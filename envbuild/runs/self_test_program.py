@@ -1,6 +1,7 @@
 """What ``envbuild verify --self-test CHANNEL`` runs in the image: in every run but the first one bit is another one.
 
-The channel is the first argument; ``none`` plants nothing. A run knows that it is not the first by ``ENVBUILD_VARY``.
+The channel is the first argument; ``none`` plants nothing. A run knows that it is not the first by ``ENVBUILD_VARY``,
+which begins with its number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CHILD = "import sys; open('self-test-worker.bin', 'wb').write(bytes([64 ^ int(sy
 
 def planted(channel: str) -> int:
     """Return 1 in a run in which this channel's bit is to be another one, else 0."""
-    return int(sys.argv[1] == channel and bool(os.environ.get("ENVBUILD_VARY")))
+    return int(sys.argv[1] == channel and os.environ.get("ENVBUILD_VARY", "0").partition(":")[0] != "0")
 
 
 def floats(bit: int) -> array.array[float]:
