@@ -165,8 +165,13 @@ def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
     sources = _sources(project, record)
     follow = bool(verdict.same_content) or any(channel.masked for channel in verdict.channels)
-    known = _knows_main(record) and sources.keys() == paths
-    return measuring(sources, follow=follow) if known else Measuring()
+    if sources.keys() != paths:
+        return Measuring()
+    found = measuring(sources, follow=follow)
+    if _knows_main(record):
+        return found
+    # What else there is, as a launcher or a shell, may measure anything, but not what these sources print.
+    return Measuring(unmeasured=found.unmeasured, shifted=found.shifted, glued=found.glued)
 
 
 def _read(project: Path, path: str) -> bytes | None:
