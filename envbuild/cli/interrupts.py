@@ -32,6 +32,9 @@ _RELAYED = 3
 _UNWINDING = 0.4
 """Seconds of processor time that a command has to clean up after itself."""
 
+_NO_LIMIT = 10 * 366 * 86400
+"""Seconds of processor time that no command uses up; the kernel's timers take no number of them."""
+
 OUT_OF_TIME = (signal.SIGXCPU, signal.SIGPROF)
 """Signals that end a command because its processor time is at its end."""
 _NO_ROOM = 14
@@ -90,7 +93,7 @@ def _signals_of_processor_time() -> list[signal.Signals]:
     timer comes a little earlier. What this process starts inherits limits, and no timers.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    if soft == resource.RLIM_INFINITY:
+    if soft == resource.RLIM_INFINITY or soft > _NO_LIMIT:
         return []
     allowed_time.append(soft)
     if soft != hard:

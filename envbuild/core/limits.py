@@ -23,7 +23,7 @@ _NOT_LOADED = lazy(r"failed to map segment|[Cc]annot allocate memory")
 _NO_MEMORY = lazy(r"memory allocation of \d+ bytes failed|out of memory|Cannot allocate memory|os error 12\b")
 """What programs in C and Rust write before they abort."""
 _NO_PROCESS = lazy(r"failed to\s+spawn\s+thread|os error 11\b|\bOs \{ code: 11,")
-_NO_FORK = lazy(r"\b[Ff]ork\b.*Resource temporarily unavailable|\bCannot fork\b|can't start new thread")
+_NO_FORK = lazy(r"\b[Ff]ork\b.{0,200}Resource temporarily unavailable|\bCannot fork\b|can't start new thread")
 """What bash, perl and dpkg write, and dash and Python."""
 _NO_FILE = lazy(r"os error 24\b|Too many open files")
 _GET_SECCOMP, _FILTERED = 21, 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import islice
-from pathlib import Path
+from itertools import dropwhile, islice
+from os.path import normpath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +16,7 @@ import msgspec
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
 from envbuild.core.removal import remove_tree
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verification.laboratory import run_again
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
+_PYTHON, _SWITCH = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?"), re.compile(r"-[bBdEiIOPqsSuvx]+")
+"""A command that is Python's, and its options without a value."""
 _TEXTS = 20
 """Files that are compared line by line."""
 _MASKED = 20_000
@@ -131,6 +136,22 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
     return found
 
 
+def _knows_main(record: Record) -> bool:
+    """Whether the source is known of what the run executes: a script, also of ``python train.py`` or ``-m train``."""
+    if record.script is not None:
+        return True
+    if not record.command or _PYTHON.fullmatch(record.command[0]) is None:
+        return False
+    words = [*dropwhile(_SWITCH.fullmatch, record.command[1:])]
+    below = PurePosixPath(record.directory.removeprefix(WORKSPACE).lstrip("/"))
+    if words[:1] == ["-m"]:
+        name = words[1].replace(".", "/") if len(words) > 1 else ""
+        wanted = {str(below / f"{name}.py"), str(below / name / "__main__.py")}
+    else:
+        wanted = {str(below / normpath(words[0]))} if words else set()
+    return any(each.path in wanted for each in record.modules)
+
+
 def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     """Return what a run can measure, as far as the sources of all that it read of its project show.
 
@@ -144,8 +165,13 @@ def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
     sources = _sources(project, record)
     follow = bool(verdict.same_content) or any(channel.masked for channel in verdict.channels)
-    known = record.script is not None and sources.keys() == paths
-    return measuring(sources, follow=follow) if known else Measuring()
+    if sources.keys() != paths:
+        return Measuring()
+    found = measuring(sources, follow=follow)
+    if _knows_main(record):
+        return found
+    # What else there is, as a launcher or a shell, may measure anything, but not what these sources print.
+    return Measuring(unmeasured=found.unmeasured, shifted=found.shifted, glued=found.glued)
 
 
 def _read(project: Path, path: str) -> bytes | None:

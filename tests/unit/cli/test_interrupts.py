@@ -112,6 +112,20 @@ def test_a_command_that_waits_for_others_as_its_processor_time_ends_names_the_li
     )
 
 
+@pytest.mark.subprocess
+def test_a_limit_of_processor_time_that_no_timer_takes_is_none() -> None:
+    """``prlimit --cpu`` takes any number of seconds."""
+    program = _WORKS.replace("while True:\n            pass", "return 0")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (9 * 10**18, 9 * 10**18)),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cleaned\n", "")
+
+
 _REFUSED = """
 import os, signal, time
 import envbuild.cli as cli

@@ -6,11 +6,12 @@ import errno
 import os
 import resource
 import signal
+import time
 
 import pytest
 
 from envbuild.core import limits
-from envbuild.core.limits import behind, explained, of_child, require_memory
+from envbuild.core.limits import behind, explained, of_child, of_step, require_memory
 from envbuild.errors import BuildError
 
 _SET = {"RLIMIT_NOFILE": 16, "RLIMIT_FSIZE": 1024, "RLIMIT_AS": 60_000, "RLIMIT_DATA": 50_000, "RLIMIT_NPROC": 3}
@@ -177,6 +178,15 @@ def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) 
         found = of_child(status, stderr)
         assert found is not None
         assert found[0] == "cannot start another process or thread: the limit is 3 of this user"
+
+
+def test_the_output_of_a_step_is_searched_in_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a megabyte with one word again and again took minutes."""
+    _limited(monkeypatch, _FREE | {"RLIMIT_NPROC": 3})
+    start = time.process_time()
+    assert of_step("fork " * 200_000) is None
+    assert time.process_time() - start < 5
+    assert of_step("bash: fork: retry: Resource temporarily unavailable") is not None
 
 
 @pytest.mark.parametrize("met", [OSError(errno.EMFILE, "", "a"), MemoryError(), RuntimeError("can't start new thread")])

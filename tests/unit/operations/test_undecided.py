@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from envbuild.core.digest import sha256_bytes
 from envbuild.operations.verification import divergence, laboratory, verify
 from envbuild.operations.verification.doubtful import Decided
 from envbuild.verification import moments, structure
+from envbuild.verification.dataflow.measuring import Measuring
 from envbuild.verification.masking.lines import TextDifference
 
 
@@ -99,3 +101,41 @@ def test_event_files_that_are_too_large_to_be_opened_are_quoted() -> None:
     verdict = SimpleNamespace(channel=lambda kind: None)
     found = divergence.beyond(cast(Any, session), cast(Any, verdict))
     assert [*found] == [f"{paths[0]}: all but its scalars"]
+
+
+@pytest.mark.parametrize(
+    ("command", "directory", "known"),
+    [
+        (["python", "p/train.py", "--lr", "1"], "/workspace", True),
+        (["/opt/env/bin/python3.11", "-u", "-B", "./p/train.py"], "/workspace", True),
+        (["python3", "train.py"], "/workspace/p", True),
+        (["python", "-m", "p.train"], "/workspace", True),
+        (["python", "-m", "p"], "/workspace", False),
+        (["python", "-m", "torch.distributed.run", "p/train.py"], "/workspace", False),
+        (["python", "other.py"], "/workspace", False),
+        (["python", "-c", "import p.train"], "/workspace", False),
+        (["python", "-W", "error", "p/train.py"], "/workspace", False),
+        (["bash", "p/train.py"], "/workspace", False),
+        (["python"], "/workspace", False),
+        (["python", "-m"], "/workspace", False),
+        ([], "/workspace", False),
+    ],
+)
+def test_the_sources_of_a_program_count_however_python_is_started(
+    command: list[str], directory: str, known: bool, tmp_path: Path
+) -> None:
+    """``python train.py`` is no script of envbuild's own, and what it reads is noted all the same.
+
+    Of what a launcher starts the words count before values that no clock gave; what else it measures is not known.
+    """
+    source = b"import random, time\nnow = time.time()\nvalue = random.random()\nprint(f'train time: {value:.6f} s')\n"
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/train.py").write_bytes(source)
+    modules = [SimpleNamespace(path="p/train.py", sha256=sha256_bytes(source))]
+    record = SimpleNamespace(script=None, command=command, directory=directory, modules=modules)
+    verdict = SimpleNamespace(same_content=("out.json",), channels=())
+    able = divergence.measuring_of(tmp_path, cast(Any, record), cast(Any, verdict))
+    assert able.memory != known
+    assert "train time" in able.unmeasured
+    (tmp_path / "p/train.py").unlink()
+    assert divergence.measuring_of(tmp_path, cast(Any, record), cast(Any, verdict)) == Measuring()
