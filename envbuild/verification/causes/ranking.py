@@ -152,6 +152,8 @@ def _follows(cause: Finding, written: Collection[str]) -> bool:
     """
     if cause.area in ("seeds", "switches") and "(at exit)" in cause.what:
         return True
+    if cause.area == "parameters":  # all runs have the same command: the program computes it, such as a default
+        return True
     # A worker that its pool killed leaves no record: which one, nobody decides.
     if cause.area == "processes" and NOWHERE in (cause.before, cause.after):
         return True
