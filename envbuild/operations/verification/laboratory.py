@@ -82,6 +82,7 @@ class Laboratory:
     without_result: int = 0
     _took_time: bool = False
     _filled: int = FILLS[0]
+    _bears: bool = False
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
     _printed: dict[str, Mapping[Stream, bytes]] = field(default_factory=dict)
     _opened_by_days: dict[tuple[str, str], Content] = field(default_factory=dict)
@@ -105,7 +106,10 @@ class Laboratory:
         # Both have the same clock, so that what is none of its times of day is no measurement.
         days = (float(self.now), _OF_DAY) if "clock" in fixed else None
         made = self._runs(2, purpose + again, self._variables(fixed), varied, days=days)
-        if made or "memory" not in fixed or not self._filled or self.refused:
+        if "memory" not in fixed or not self._filled or self.refused:
+            return made
+        if made or self._bears:  # of runs that are compared, all are filled with the same
+            self._bears = True
             return made
         self._filled = 0  # a program that fails with other numbers, as indices above all, may bear zeros
         return self._runs(2, f"{purpose} with zeros{again}", self._variables(fixed), varied, days=days)
