@@ -161,3 +161,17 @@ def test_runs_that_are_compared_have_their_memory_filled_with_the_same(
     assert lab.pair(("memory",), ("host",))
     first, zeros = "192", "255"
     assert made == ([first, first, first] if bears else [first, zeros, zeros, zeros])
+
+
+def test_runs_that_are_compared_have_the_same_times_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timetable that is masked in one pair alone would make the layout of memory the cause."""
+    seen: list[object] = []
+    monkeypatch.setattr(laboratory.Laboratory, "_runs", lambda *_, days=None, **__: seen.append(days) or [])
+    nothing = cast(Any, None)
+    lab = laboratory.Laboratory(session=nothing, engine=nothing, events=nothing, limit=1)
+    for fixed in (("clock", "entropy"), ("entropy",)):
+        lab.pair(fixed)
+        lab.pair(fixed, ("listings",))
+        lab.moved(fixed)
+    assert seen == [seen[0]] * 3 + [None] * 3
+    assert seen[0] == (float(lab.now), 60.0)
