@@ -100,11 +100,18 @@ def of_child(status: int, stderr: str) -> tuple[str, str] | None:
     aborted = status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGTRAP)
     if _NO_MEMORY.search(stderr) or (aborted and _memory()):
         return _memory() or ("the system has no memory left", "end other programs, then rerun")
-    if status in (-signal.SIGXCPU, -signal.SIGKILL) and (seconds := _limit(resource.RLIMIT_CPU)) is not None:
+    seconds = _limit(resource.RLIMIT_CPU) if status in (-signal.SIGXCPU, -signal.SIGKILL) else None
+    if seconds is not None and (status == -signal.SIGXCPU or _used_by_children() > seconds - 1):
         return processor_time(seconds)
     if status == -signal.SIGKILL:
         return "it was killed, as the system does that has no memory left", "end other programs, then rerun"
     return None
+
+
+def _used_by_children() -> float:
+    """Return the seconds of processor time of all children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def of_step(output: str) -> tuple[str, str] | None:

@@ -82,6 +82,7 @@ class Laboratory:
     without_result: int = 0
     _took_time: bool = False
     _filled: int = FILLS[0]
+    _bears: bool = False
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
     _printed: dict[str, Mapping[Stream, bytes]] = field(default_factory=dict)
     _opened_by_days: dict[tuple[str, str], Content] = field(default_factory=dict)
@@ -102,10 +103,12 @@ class Laboratory:
         """Run twice with suspects fixed, and things varied in both alike; none if a run fails or time is up."""
         parts = [f"{', '.join(each)} {what}" for each, what in ((fixed, "fixed"), (varied, "varied")) if each]
         purpose = ", ".join(parts) or "nothing varied"
-        # Both have the same clock, so that what is none of its times of day is no measurement.
-        days = (float(self.now), _OF_DAY) if "clock" in fixed else None
+        days = self._days(fixed)
         made = self._runs(2, purpose + again, self._variables(fixed), varied, days=days)
-        if made or "memory" not in fixed or not self._filled or self.refused:
+        if "memory" not in fixed or not self._filled or self.refused:
+            return made
+        if made or self._bears:  # of runs that are compared, all are filled with the same
+            self._bears = True
             return made
         self._filled = 0  # a program that fails with other numbers, as indices above all, may bear zeros
         return self._runs(2, f"{purpose} with zeros{again}", self._variables(fixed), varied, days=days)
@@ -113,7 +116,7 @@ class Laboratory:
     def moved(self, fixed: Sequence[str] = (), again: str = "") -> list[Ran]:
         """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
         variables = {**self._variables(fixed), "ENVBUILD_SHIFT": "x" * _SHIFT}
-        return self._runs(2, f"moved in memory{again}", variables)
+        return self._runs(2, f"moved in memory{again}", variables, days=self._days(fixed))
 
     def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for some lines; without any, all that such runs are compared with."""
@@ -173,6 +176,10 @@ class Laboratory:
         return with_common_clocks(
             runs, lambda run, stream: self._printed.get(run.record.id, {}).get(stream), self.session.ignore
         )
+
+    def _days(self, fixed: Sequence[str]) -> tuple[float, float] | None:
+        """Return the times of day of a fixed clock; all such runs have it, so that what is none of them is a result."""
+        return (float(self.now), _OF_DAY) if "clock" in fixed else None
 
     def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
         # With nothing fixed the record has what other programs gave back.

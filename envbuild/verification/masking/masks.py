@@ -355,11 +355,13 @@ class Masks:
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
-        line = common_host(line)
-        if "ENVBUILD_PROCESS" in line:
-            line = _PARENT.sub(lambda found: found[1] + self.parent_process(found[2]), line)
         kinds: set[str] = set()
         names: list[str] = []
+        line = common_host(line)
+        if "ENVBUILD_PROCESS" in line:
+            before, line = line, _PARENT.sub(lambda found: found[1] + self.parent_process(found[2]), line)
+            if line != before:  # as a pid: which numbers are the run's is known at its end
+                kinds.add("names")
         if self._drawn is not None and self._drawn.search(line) is not None:
             names += self._drawn.findall(line)
             line = self._drawn.sub("⟨name⟩", line)

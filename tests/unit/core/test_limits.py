@@ -155,13 +155,22 @@ def test_a_program_that_a_limit_ended(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGXCPU])
 def test_a_program_whose_processor_time_ended(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel kills it; without such a limit that means a lack of memory."""
+    """The kernel kills it; without such a limit, or long before it, that means a lack of memory."""
     _limited(monkeypatch, {"RLIMIT_CPU": 2})
+    monkeypatch.setattr(limits, "_used_by_children", lambda: 1.9)
     found = of_child(-number, "")
     assert found == (
         "out of processor time: the limit is 2 seconds",
         "raise the limit, then rerun: ulimit -t unlimited",
     )
+
+
+def test_a_program_that_is_killed_long_before_its_processor_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts that many use have such a limit for all; the kernel kills for want of memory too."""
+    _limited(monkeypatch, {"RLIMIT_CPU": 10**9})
+    found = of_child(-signal.SIGKILL, "")
+    assert found is not None
+    assert found[0] == "it was killed, as the system does that has no memory left"
 
 
 def test_a_program_that_aborts_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

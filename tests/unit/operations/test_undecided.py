@@ -139,3 +139,39 @@ def test_the_sources_of_a_program_count_however_python_is_started(
     assert "train time" in able.unmeasured
     (tmp_path / "p/train.py").unlink()
     assert divergence.measuring_of(tmp_path, cast(Any, record), cast(Any, verdict)) == Measuring()
+
+
+@pytest.mark.parametrize("bears", [True, False])
+def test_runs_that_are_compared_have_their_memory_filled_with_the_same(
+    bears: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros after one failure would make whatever is varied next the cause."""
+    made: list[str] = []
+
+    def runs(self: Any, count: int, purpose: str, variables: dict[str, str], *_: object, **__: object) -> list[Any]:
+        made.append(variables["MALLOC_PERTURB_"])
+        fails = "listings" in purpose or (not bears and len(made) == 1)
+        return [] if fails else [SimpleNamespace()] * count
+
+    monkeypatch.setattr(laboratory.Laboratory, "_runs", runs)
+    nothing = cast(Any, None)
+    lab = laboratory.Laboratory(session=nothing, engine=nothing, events=nothing, limit=1)
+    assert lab.pair(("memory",))
+    assert not lab.pair(("memory",), ("listings",))
+    assert lab.pair(("memory",), ("host",))
+    first, zeros = "192", "255"
+    assert made == ([first, first, first] if bears else [first, zeros, zeros, zeros])
+
+
+def test_runs_that_are_compared_have_the_same_times_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timetable that is masked in one pair alone would make the layout of memory the cause."""
+    seen: list[object] = []
+    monkeypatch.setattr(laboratory.Laboratory, "_runs", lambda *_, days=None, **__: seen.append(days) or [])
+    nothing = cast(Any, None)
+    lab = laboratory.Laboratory(session=nothing, engine=nothing, events=nothing, limit=1)
+    for fixed in (("clock", "entropy"), ("entropy",)):
+        lab.pair(fixed)
+        lab.pair(fixed, ("listings",))
+        lab.moved(fixed)
+    assert seen == [seen[0]] * 3 + [None] * 3
+    assert seen[0] == (float(lab.now), 60.0)

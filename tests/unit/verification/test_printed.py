@@ -853,6 +853,15 @@ def test_own_variables_are_the_same_in_all_runs(line: str) -> None:
         assert masks.mask(result).text in (result, "")
 
 
+def test_a_number_in_an_own_variable_is_compared_again_when_the_processes_are_known() -> None:
+    """While a program prints they are not: what was masked by then is noted as that of any process is."""
+    line = "ENVBUILD_PROCESS={}:::"
+    assert MASKS.mask(line.format(813351)).kinds == {"names"}
+    known = MASKS.with_files((), dict, processes=range(1, 100))
+    assert known.mask(line.format(2)) == known.mask(line.format(5))
+    assert known.mask(line.format(813351)).text == line.format(813351)
+
+
 def test_the_host_names_of_a_verification_are_one() -> None:
     """Each of its runs has another; what names it is equal."""
     masks = Masks(0.0)
