@@ -113,12 +113,15 @@ def test_lines_that_take_unwritten_arrays(tree: Tree, tmp_path: Path) -> None:
     script = tmp_path / "empty.py"
     script.write_text(
         "import json, sys\nimport numpy as np\n"
-        "def one(kind, shape=5):\n    return np.empty(shape, dtype=kind)\n"
+        "def one(kind, shape=5, like=None):\n"
+        "    return np.empty(shape, dtype=kind) if like is None else np.empty_like(like)\n"
         "like = np.empty_like(np.zeros((3, 2), order='F'))\n"
         "found = {kind: one(kind).tolist() for kind in ('f8', 'f4', 'i4', '?')}\n"
         "found |= {'c8': one('c8').view('f4').tolist()}\n"
         "found |= {'like': like.tolist(), 'long': float(one('f8', 100_000).sum()), 'none': one('f8', 0).tolist()}\n"
-        "found |= {'objects': one(object, 2).tolist(), 'text': len(one('U3', 2)), 'masked': np.ma.empty(3).shape[0]}\n"
+        "matrix = one('', like=np.matrix(np.ones((300, 300))))\n"
+        "found |= {'matrix': float(matrix.sum()), 'objects': one(object, 2).tolist()}\n"
+        "found |= {'text': len(one('U3', 2)), 'masked': np.ma.empty(3).shape[0]}\n"
         "print(json.dumps(found))\n"
     )
     for path in tree.run.iterdir():
@@ -132,7 +135,7 @@ def test_lines_that_take_unwritten_arrays(tree: Tree, tmp_path: Path) -> None:
     real, other = found[2:]
     same = {name for name in found[0] if real[name] == found[0][name]}
     assert same == {"like", "none", "objects", "text", "masked"}
-    assert {name for name in real if real[name] != other[name]} >= {"f8", "f4", "c8", "long"}
+    assert {name for name in real if real[name] != other[name]} >= {"f8", "f4", "c8", "long", "matrix"}
     assert all(0 <= each < 1 for each in real["f8"])
     assert {*real["i4"]} <= {0, 1}
     records = [json.loads(path.read_text()) for path in tree.run.glob("process-*.json")]

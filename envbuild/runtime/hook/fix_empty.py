@@ -44,6 +44,7 @@ def fill(module: Any, array: Any) -> None:
     kind = getattr(getattr(array, "dtype", None), "kind", "")
     if not kind or kind not in _KINDS or not isinstance(array, module.ndarray) or not array.size:
         return
+    array = array.view(module.ndarray)  # a matrix has two dimensions, whatever it is asked for
     drawn = module.frombuffer(os.urandom(min(array.size, _PIECE)), dtype=module.uint8)
     values = drawn / 256.0 if kind in "fc" else drawn % 2
     flat = array.reshape(-1, order="A") if array.flags.forc else None

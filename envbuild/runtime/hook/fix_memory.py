@@ -44,11 +44,14 @@ def restart() -> None:
     os.execv(sys.executable, arguments)
 
 
-def fill_arrays() -> None:
-    """Have NumPy take the memory of all arrays from the C library; raises ``OSError`` where that cannot be."""
+def fill_arrays(version: str) -> None:
+    """Have NumPy, of a version, take the memory of all arrays from the C library; raises ``OSError`` if it cannot."""
     import ctypes
     import mmap
 
+    numbers = [int(each) for each in version.split(".")[:2] if each.isdigit()]
+    if numbers < [1, 22]:  # its table of functions ends before the place of this one
+        raise OSError(f"NumPy {version} has no table of functions for memory")
     if os.uname().machine != "x86_64":
         raise OSError("NumPy's memory is filled on x86-64 alone")
     core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]

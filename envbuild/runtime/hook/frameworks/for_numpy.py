@@ -41,7 +41,7 @@ def fill(module: Any, process: Process) -> None:
     if process.callers is not None:
         fix_empty.note_calls(module, process.callers)
     try:
-        fix_memory.fill_arrays()
+        fix_memory.fill_arrays(str(getattr(module, "__version__", "")))
     except OSError:
         if process.callers is not None:  # else memory is one of the things that are varied: small arrays are not, then
             raise
