@@ -314,6 +314,18 @@ def test_a_failing_step(base: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def kill_with_its_step(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Kill envbuild once its step runs, and wait until nothing of that is left."""
+    try:
+        wait_for(lambda: len(marked(mark)) == 1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_for(lambda: marked(mark) == [])
+    finally:
+        process.kill()
+        process.wait()
+
+
 @needs_root
 def test_a_killed_step_of_a_user_without_lent_identities(base: Path) -> None:
     """The process that notes owners in the place of the command ends with envbuild too, and the command with it."""
@@ -325,14 +337,7 @@ def test_a_killed_step_of_a_user_without_lent_identities(base: Path) -> None:
     fields["command"] = ["/bin/sleep", "600"]
     command = [*AS_NOBODY, PYTHON, "-B", "-c", PROGRAM, str(scratch), json.dumps(fields)]
     process = subprocess.Popen(command, cwd="/", env=ENVIRON)
-    try:
-        wait_for(lambda: len(marked(mark)) == 1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        wait_for(lambda: marked(mark) == [])
-    finally:
-        process.kill()
-        process.wait()
+    kill_with_its_step(process, mark)
 
 
 def test_a_killed_step(base: Path, tmp_path: Path) -> None:
@@ -341,14 +346,7 @@ def test_a_killed_step(base: Path, tmp_path: Path) -> None:
     fields = {"base": str(base), "base_key": "x", "environment": {"PATH": "/bin", "MARK": mark}}
     fields["command"] = ["/bin/sleep", "600"]
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), json.dumps(fields)], cwd=ROOT)
-    try:
-        wait_for(lambda: len(marked(mark)) == 1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        wait_for(lambda: marked(mark) == [])
-    finally:
-        process.kill()
-        process.wait()
+    kill_with_its_step(process, mark)
     assert len(list(tmp_path.glob("step-*"))) == 1
     with NamespaceSteps(tmp_path).run_step(a_step(base, "true", "/workspace")) as stream:
         stream.read()

@@ -76,17 +76,22 @@ entry()
 """
 
 
+def limited(program: str, soft: int, hard: int) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python that may use so many seconds of processor time."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (soft, hard)),
+    )
+
+
 @pytest.mark.subprocess
 @pytest.mark.parametrize("most", [(2, 2), (1, 3)], ids=["both limits", "the soft one"])
 def test_a_command_whose_processor_time_ends_cleans_up_and_names_the_limit(most: tuple[int, int]) -> None:
     """With ``ulimit -t`` the kernel gives no notice: SIGKILL comes at once."""
-    done = subprocess.run(
-        [sys.executable, "-c", _WORKS],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, most),
-    )
+    done = limited(_WORKS, *most)
     assert (done.returncode, done.stdout) == (14, "cleaned\n")
     assert done.stderr == (
         f"envbuild: out of processor time: the limit is {most[0]} seconds\n"
@@ -98,13 +103,7 @@ def test_a_command_whose_processor_time_ends_cleans_up_and_names_the_limit(most:
 def test_a_command_that_waits_for_others_as_its_processor_time_ends_names_the_limit() -> None:
     """What is left is removed behind its back, as after an interrupt."""
     program = _WORKS.replace('print("cleaned", flush=True)', "__import__('time').sleep(600)")
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 2)),
-    )
+    done = limited(program, 2, 2)
     words = "out of processor time: the limit is 2 seconds; what is left is removed in the background"
     assert (done.returncode, done.stderr) == (
         14,
@@ -116,13 +115,7 @@ def test_a_command_that_waits_for_others_as_its_processor_time_ends_names_the_li
 def test_a_limit_of_processor_time_that_no_timer_takes_is_none() -> None:
     """``prlimit --cpu`` takes any number of seconds."""
     program = _WORKS.replace("while True:\n            pass", "return 0")
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (9 * 10**18, 9 * 10**18)),
-    )
+    done = limited(program, 9 * 10**18, 9 * 10**18)
     assert (done.returncode, done.stdout, done.stderr) == (0, "cleaned\n", "")
 
 
