@@ -525,7 +525,10 @@ if __name__ == "__main__":
 
 
 NOTEBOOK = """
-import json, sys, nbclient, nbformat
+import json, os, sys, nbclient, nbformat
+from jupyter_client.manager import AsyncKernelManager
+# Jupyter looks for free TCP ports before it starts a kernel, and any process of the machine may take them meanwhile.
+AsyncKernelManager.transport, AsyncKernelManager.ip = "ipc", f"kernel-{os.getpid()}"
 code = '''
 import json, subprocess, sys, tempfile
 import numpy
