@@ -13,7 +13,7 @@ from itertools import zip_longest
 import msgspec
 
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.dataflow.unmeasured import label_before, pair_before
+from envbuild.verification.dataflow.unmeasured import label_before, label_of_moment, pair_before
 from envbuild.verification.masking.doubtful import (
     MEASURED,
     all_numbers,
@@ -503,7 +503,7 @@ class Canonical:
 
     def note_dated(self, name: str, before: Iterable[str]) -> None:
         """Note what is before dates that are left out of a text: its last words."""
-        _add_to(self._dated, name, map(label_before, before))
+        _add_to(self._dated, name, map(label_of_moment, before))
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

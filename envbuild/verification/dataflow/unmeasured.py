@@ -38,12 +38,23 @@ _DRAWING = frozenset((
     "randrange", "standard_normal", "triangular", "uniform", "urandom", "weibullvariate",
 ))  # fmt: skip
 """Calls that draw: what they give is no time, whatever the generator came from, unless they draw of times."""
+_WRITING = frozenset((
+    "append", "critical", "debug", "dump", "dumps", "echo", "error", "info", "log", "save", "savetxt", "warning",
+    "write", "write_text", "writelines", "writerow", "writerows",
+))  # fmt: skip
+"""Calls by which a value comes out, with no word before it if there is none in the call."""
 _NEEDED, _OF_OS = frozenset(("time",)), frozenset(("times", "getloadavg"))
 _BUILTIN = frozenset(dir(builtins))
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PAIR = re.compile(r"([A-Za-z_]\w{0,99}) +([A-Za-z_]\w{0,99})[^A-Za-z_]{0,99}\Z")
 _NEAR = 256
 """Characters in which the two words before a value are."""
+_DAY = re.compile(
+    r"(?:(?<![A-Za-z])(?:mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}[.,]?"
+    r" *|(?<!\d)\d{1,2},? +)+\Z",
+    re.IGNORECASE,
+)
+"""What of a date is before its time of day, or its year: ``Sat Nov 28 18:01:22 2026``."""
 _PAIRS = re.compile(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
 _PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
@@ -60,6 +71,11 @@ def label_before(text: str) -> str:
     return found[-1] if found else ""
 
 
+def label_of_moment(text: str) -> str:
+    """Return the last word of a text before a date or a time of day, but for words of the date itself."""
+    return label_before(_DAY.sub("", text[-_NEAR:]))
+
+
 def pair_before(text: str) -> str:
     """Return the last two words of a text, as ``train time``, if nothing but blanks is between them; else nothing."""
     found = _PAIR.search(text[-_NEAR:])
@@ -71,7 +87,7 @@ class Words(NamedTuple):
 
     Attributes:
         unmeasured: that no clock and no measure of memory gave.
-        shifted: of a clock to which something drawn was added.
+        shifted: of a clock to which something drawn was added; empty for those with no word before them.
         glued: a value that no clock gave is put behind one of a clock, with a point or a comma between them.
     """
 
@@ -94,7 +110,7 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     words, moved = _Words(flow), _Words(Shifted(flow.nodes, flow.may_measure, _DRAWING))
     unmeasured = words.untouched - words.touched - words.elsewhere - flow.named() - {""}
     glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
-    return Words(frozenset(unmeasured), frozenset(moved.touched - {""}), glued)
+    return Words(frozenset(unmeasured), frozenset(moved.touched), glued)
 
 
 class _Flow:
@@ -362,6 +378,10 @@ class _Words:
                     self._into(target, value)
             case ast.keyword(arg=str(name), value=value):
                 self._take(name, value)
+            case ast.Call(func=func, args=args) if last_name(func) in _WRITING:
+                for value in args:
+                    if not any(isinstance(each, ast.Dict | ast.JoinedStr) for each in ast.walk(value)):
+                        self._take("", value)
             case ast.Subscript(slice=ast.Constant() as key, ctx=ast.Load()):
                 self._seen.add(id(key))
             case ast.Expr(value=ast.Constant() as text):
@@ -374,7 +394,8 @@ class _Words:
 
     def _into(self, target: ast.AST, value: ast.AST) -> None:
         """Take what is put into a variable, or under keys."""
-        self._take(last_name(target), value)
+        if name := last_name(target):
+            self._take(name, value)
         while isinstance(target, ast.Subscript):
             self._key(target.slice, value)
             target = target.value
@@ -390,7 +411,8 @@ class _Words:
                 label, pair = label_before(text), pair_before(text)
                 self.elsewhere.update(_said(text) - {label, pair})
             else:
-                self._take(label, each, pair)
+                if label or not isinstance(each, ast.JoinedStr):
+                    self._take(label, each, pair)
                 label = pair = ""
         self.elsewhere.update((label, pair))
 
@@ -407,7 +429,8 @@ class _Words:
     def _take(self, label: str, value: ast.AST, pair: str = "") -> None:
         if isinstance(value, ast.Constant) or not any(isinstance(each, ast.Name) for each in ast.walk(value)):
             return  # it is the same in each run, or is filled later
-        (self.touched if self._flow.may_measure(value) else self.untouched).update((label, pair))
+        found = self.touched if self._flow.may_measure(value) else self.untouched
+        found.update((label, pair) if pair else (label,))
 
 
 def _said(text: str) -> set[str]:

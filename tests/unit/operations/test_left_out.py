@@ -54,6 +54,17 @@ def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> No
     assert not [*left_out(text, Measuring()).moments(0)]
 
 
+def test_a_moment_without_a_word_is_in_doubt_where_one_comes_out_so() -> None:
+    """Words of the date itself are none before it."""
+    lines = ["03:04:06", "Fri Jan  2 03:04:06 2026", "saved at 03:04:06", "saved Fri Jan  2 03:04:06 2026", "loss 0.5"]
+    found = left_out("\n".join((*lines, "")), Measuring(shifted=frozenset([""])))
+    assert {place for (_, place), _ in found.moments(0)} == {"line 1, value 0", "line 2, value 1"}
+    content = read(b"03:04:06\nFri Jan  2 03:04:06 2026\nsaved at 03:04:06\n", masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["o.txt"] = content
+    assert [place for (path, place), _ in found.moments(0) if path == "o.txt"] == ["line 1", "line 2"]
+
+
 def test_a_moment_in_a_file_is_in_doubt_by_its_key() -> None:
     """What is left out of files is known by its digest; single numbers are kept as they are written."""
     data = b'{"at": 1767323046, "saved_at": 1767323047, "time": 2.5, "created": "2026-01-02T03:04:06"}'
