@@ -31,7 +31,7 @@ _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", 
 
 _OF_LOGS = "relativeCreated"
 """In the format of a log: how long the program runs."""
-_AT = re.compile(r"\bat (?:0x)?(?:\Z|[%{])")
+_AT = re.compile(r"\bat (?:0x[0-9a-fA-F]{0,15})?(?:\Z|[%{])")
 _HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 

@@ -1,4 +1,4 @@
-"""Control sequences of a terminal: colours, and moves of its cursor, which no line that is compared has.
+"""Control sequences of a terminal and blanks at the end, which no line that is compared has.
 
 They are left out since progress is drawn with them as the time has it. A result may be shown by them alone, such as a
 verdict in green or red, so that lines are quoted which are equal but for these.
@@ -23,21 +23,26 @@ _LONGEST = 1 << 16
 
 
 def other_controls(name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks]) -> Iterator[TextDifference]:
-    """Yield the lines of two streams that are equal but for their control sequences.
+    """Yield the lines of two streams that are equal but for their control sequences, or for blanks at their end.
 
     Args:
         name: of the stream.
         before, after: what was printed, as many lines in both, or none are compared.
         masks: of the two runs.
     """
-    if b"\x1b[" not in before and b"\x1b[" not in after:
+    if before == after:
         return
+    measured: bool | None = None
     for number, mine, theirs in lines_in_pairs(before, after):
-        if (
-            mine == theirs
-            or max(len(mine), len(theirs)) > _LONGEST
-            or _CONTROL.findall(mine) == _CONTROL.findall(theirs)
-        ):
+        if mine == theirs or max(len(mine), len(theirs)) > _LONGEST:
+            continue
+        if _CONTROL.findall(mine) == _CONTROL.findall(theirs):
+            if mine.rstrip() == theirs.rstrip() and not any(map(_DRAWN.search, (mine, theirs))):
+                if measured is None:
+                    measured = any(masks[0].mask(line).kinds for _, line, _ in lines_in_pairs(before, before))
+                if not measured:  # else columns may be as wide as what was
+                    blanks = [f"{len(each) - len(each.rstrip())} blanks at its end" for each in (mine, theirs)]
+                    yield TextDifference(path=name, line=number, before=blanks[0], after=blanks[1])
             continue
         if any(_DRAWN.search(each) or BINARY.search(_CONTROL.sub("", each)) for each in (mine, theirs)):
             continue

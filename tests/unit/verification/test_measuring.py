@@ -172,6 +172,7 @@ def test_values_behind_a_time_look_like_parts_of_a_second(source: str, *, glued:
     [
         ("print(f'<Net at {hex(n)}>')", True),
         ("print('<Net at 0x%x>' % n)", True),
+        ("print(f'<Net at 0x7f{n:010x}>')", True),
         ("print('at', n)", False),
         ("print('done at last')", False),
     ],

@@ -27,9 +27,12 @@ NOW = 1_795_000_000.0
         (f"\n{GREEN}loss 0.5{OFF}\n", f"\n{RED}loss 0.7{OFF}\n", None),  # which differs anyway
         (f"\n{GREEN}10%{OFF}\r{GREEN}20%{OFF}\n", f"\n{RED}10%{OFF}\r{GREEN}20%{OFF}\n", None),
         (f"\n{GREEN}trained{OFF}\n", f"{RED}trained{OFF}\n", None),
+        ("\ntrained  \n", "\ntrained\n", ("2 blanks at its end", "0 blanks at its end")),
+        ("took 1.5 s\ntrained  \n", "took 1.75 s\ntrained   \n", None),  # as wide as the line above
+        ("\n10%\rtrained \n", "\n20%\rtrained\n", None),
     ],
 )
-def test_colours_that_differ_are_quoted(before: str, after: str, quoted: tuple[str, str] | None) -> None:
+def test_colours_and_blanks_that_differ_are_quoted(before: str, after: str, quoted: tuple[str, str] | None) -> None:
     """Not those of bars, which the time decides, nor where lines differ."""
     masks = Masks(NOW), Masks(NOW)
     found = [*other_controls("standard output", before.encode(), after.encode(), masks)]
