@@ -392,7 +392,7 @@ def _undecided(
         found.append(f"{text.path}, line {text.line}, written over: {change}")
     for text in coloured(session.plan.request.project, session.runs, verdict, options.ignore):
         found.append(
-            f"{text.path}, line {text.line}, control sequences: {text.before or 'none'} → {text.after or 'none'}"
+            f"{text.path}, line {text.line}, unseen characters: {text.before or 'none'} → {text.after or 'none'}"
         )
     for text in strange(session.plan.request.project, session.runs, verdict, options.ignore):
         found.append(f"{text.path}, line {text.line}: {' → '.join(shown(*excerpts(text.before, text.after)))}")
