@@ -19,6 +19,7 @@ from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.members import counted_name, place_of
+from envbuild.verification.content.names import masked_path
 from envbuild.verification.content.skops import SCHEMA, Numbered, numbered
 from envbuild.verification.content.trackers import OF_COMET, experiment_of, read_comet
 from envbuild.verification.content.workbooks import SHARED, SHEET, WORKBOOK, strings_of, without_measurements
@@ -261,12 +262,12 @@ def _behind_notes(out: Canonical, data: bytes, at: int) -> int:
     return at
 
 
-def _noted(data: bytes, at: int) -> bytes:
-    """Return the extra field and the comment in the head of a gzip file; the name and the time are of its writing.
+def _noted(data: bytes, at: int) -> tuple[bytes, bytes]:
+    """Return the extra field and the comment in the head of a gzip file, and the name; the time is of its writing.
 
     The layout is that of RFC 1952, 2.3.
     """
-    flags, at, found = data[at + 3] if len(data) > at + 3 else 0, at + 10, b""
+    flags, at, found, name = data[at + 3] if len(data) > at + 3 else 0, at + 10, b"", b""
     if flags & 4:
         size = int.from_bytes(data[at : at + 2], "little")
         found, at = data[at + 2 : at + 2 + size], at + 2 + size
@@ -274,8 +275,9 @@ def _noted(data: bytes, at: int) -> bytes:
         if flags & flag:
             end = data.find(b"\0", at)
             end = len(data) if end < 0 else end
-            found, at = found + (data[at:end] if flag == 16 else b""), end + 1
-    return found
+            found, name = (found + data[at:end], name) if flag == 16 else (found, data[at:end])
+            at = end + 1
+    return found, name
 
 
 def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
@@ -290,8 +292,11 @@ def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
             if kind == "gz":
                 moment = float(int.from_bytes(data[at + 4 : at + 8], "little"))
                 out.time_of_writing(data[at + 4 : at + 8], name="the compressed data", moment=moment)
-            if kind == "gz" and (noted := _noted(data, at)):
-                out.add("", noted)
+                noted, name = _noted(data, at)
+                if noted:
+                    out.add("", noted)
+                if name:  # that of the file, which may be one that was drawn, and renamed since
+                    out.note_strange("the compressed data's name", masked_path(name.decode("latin-1"), out.masks))
             at = _unpack_part(out, data, at, _MAKERS[kind](), found)
             if kind in ("gz", "bz2"):
                 at = _ZEROS.match(data, at).end()  # type: ignore[union-attr]  # both allow zeros behind the end

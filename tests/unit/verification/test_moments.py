@@ -319,3 +319,16 @@ def test_rows_of_numbers_take_no_time_that_grows_with_their_square() -> None:
 def test_durations_far_apart(one: str, other: str, *, far: bool) -> None:
     """By their sign, or a hundred times as long and a second at least."""
     assert are_far_apart(one, other) == far
+
+
+def test_another_name_in_the_head_of_a_gzip_file_is_quoted() -> None:
+    """Not if it is that of a temporary file, or has the time in it."""
+    head = b"\x1f\x8b\x08\x08" + bytes(6)
+
+    def packed(name: bytes) -> bytes:
+        return head + name + b"\0" + gzip.compress(b"a", mtime=0)[10:]
+
+    (found,) = strange_times(_runs(packed(b"fold-3.csv"), packed(b"fold-4.csv")), ())
+    assert found.endswith("the compressed data's name: fold-3.csv → fold-4.csv")
+    assert strange_times(_runs(packed(b"tmpab12cd3e"), packed(b"tmp9ab8cd7e")), ()) == ()
+    assert strange_times(_runs(packed(b"fold-3.csv"), packed(b"fold-3.csv")), ()) == ()
