@@ -33,7 +33,7 @@ from envbuild.core.fs import NO_SPACE, hold, no_space
 from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
-from envbuild.engine.local.identities import gives_owners
+from envbuild.engine.local.identities import CHOWN, SETGID, SETUID, gives_owners, has
 from envbuild.engine.local.memory import free_memory
 from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, START, WHOLE
 from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
@@ -331,6 +331,8 @@ def _user_namespace(scratch: Path) -> str:
     """
     if os.geteuid() != 0:
         return "needed"
+    if not has(CHOWN, SETUID, SETGID):  # to hand folders over, and to map identities
+        return "none"
     return "wanted" if _shifted() is not None and not _is_judged_elsewhere(scratch) else "none"
 
 
