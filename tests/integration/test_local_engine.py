@@ -22,7 +22,7 @@ from envbuild.engine.local.helper import starter
 from envbuild.engine.local.ways import Way
 from envbuild.lockfile.model import load
 from tests.integration.test_namespaces import AS_NOBODY, NOBODY, OUTER, PYTHON
-from tests.support.cli import ROOT, Done, Project, finish
+from tests.support.cli import ROOT, Done, Project, finish, until
 
 pytestmark = [pytest.mark.network]
 
@@ -451,6 +451,21 @@ def test_root_that_lacks_capabilities_builds(lacks: str, made: Project, tmp_path
     prefix = ("setpriv", "--bounding-set", lacks, "--inh-caps", "-all")
     built = project.must("build", "--offline", prefix=prefix, ENVBUILD_ENGINE="local")
     assert "reproduces the recorded digest" in built.out
+
+
+def test_an_upgrade_while_a_verification_waits(made: Project, tmp_path: Path) -> None:
+    """What it imports after its runs is loaded by then: minutes are not lost to an ``ImportError``."""
+    project, own = made.copy(tmp_path), tmp_path / "own"
+    shutil.copytree(ROOT / "envbuild", own / "envbuild")
+    project.write("t.py", "import time; print(time.sleep(4))\n")
+    running = project.start("verify", "t.py", ENVBUILD_ENGINE="local", PYTHONPATH=str(own), PYTHONDONTWRITEBYTECODE="1")
+    until(lambda: list(project.folder.glob(".envbuild/runs/*/stdout*")) or running.poll() is not None)
+    time.sleep(3)
+    for name in ("cli", "difference", "operations", "record", "trace", "verification"):
+        shutil.rmtree(own / "envbuild" / name)
+    done = finish(running, timeout=120)
+    assert done.code == 0, done.err
+    assert "bit-identical 3/3" in done.out
 
 
 def test_root_who_is_alone_in_its_namespace(made: Project, tmp_path: Path) -> None:
