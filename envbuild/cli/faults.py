@@ -8,11 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 from envbuild import __version__
 from envbuild.cli.console import STDOUT, print_error
-from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, no_space, way_out
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, is_full, no_space, way_out
 from envbuild.core.limits import behind, explained, processor_time
 from envbuild.errors import BuildError, EngineError, EnvbuildError, UsageError
 
@@ -58,6 +60,7 @@ def refused(error: OSError) -> int:
     if error.errno in (*NO_SPACE, errno.EFBIG) and not name and _is_stuck(sys.stdout):
         name = error.filename = STDOUT
     if error.errno in NO_SPACE:
+        name = name or _full_folders()
         print_error(f"{no_space(error.errno, on=' on device')}{f': {name}' if name else ''}", "free some, then rerun")
         return BuildError.exit_code
     if error.errno in _FAILING:
@@ -94,6 +97,21 @@ def refused(error: OSError) -> int:
     return limited(error) or unexpected(error)
 
 
+def _full_folders() -> str:
+    """Name the folders that envbuild writes to whose disk takes nothing more; empty if all do again."""
+    import tempfile
+
+    found = []
+    with suppress(OSError):
+        found.append(Path.cwd())
+    with suppress(UsageError):
+        root = _default_root()
+        found += [each for each in (root, *root.parents) if each.is_dir()][:1]
+    with suppress(OSError):
+        found.append(Path(tempfile.gettempdir()))
+    return ", ".join(dict.fromkeys(str(folder) for folder in found if is_full(folder)))
+
+
 def _is_stuck(stream: TextIO | None) -> bool:
     """Whether a stream does not take what waits in its buffer."""
     try:
@@ -124,13 +142,18 @@ def _too_long(path: str) -> tuple[str, str]:
 
 def _store_of(path: str) -> str:
     """Return the store's folder if a path is below it, else an empty text."""
-    from envbuild.store.objects import default_root
-
     try:
-        root = str(default_root())
+        root = str(_default_root())
     except UsageError:
         return ""
     return root if path.startswith(f"{root}/") else ""
+
+
+def _default_root() -> Path:
+    """Return the store's folder; raises ``UsageError`` as ``store.objects.default_root`` does."""
+    from envbuild.store.objects import default_root
+
+    return default_root()
 
 
 def _directory_exists() -> bool:

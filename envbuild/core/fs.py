@@ -30,6 +30,10 @@ _RANDOM = lazy(r"\.?[a-z0-9_]{8}\Z")
 """The end of a name that ``tempfile`` or ``random_name`` makes."""
 _TEMPORARY = lazy(r"[a-z0-9_]{8}\.tmp")
 _PIECE = 1 << 20
+_DEEP = 16
+"""Levels from which on it is worth its import to open a folder by one call."""
+_NOTHING_LEFT = 1 << 16
+"""Bytes below which a disk is taken for full."""
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
@@ -97,9 +101,32 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
     except BaseException as error:
         with suppress(FileNotFoundError):
             Path(name).unlink()
-        if isinstance(error, OSError) and error.errno in NO_SPACE and not error.filename:
-            error.filename = str(path)  # write(2) knows no names, and there is more than one disk
+        if isinstance(error, OSError):
+            _name(error, path)
         raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name what is written in errors of a full disk: write(2) knows no names, and there is more than one disk."""
+    try:
+        yield
+    except OSError as error:
+        _name(error, path)
+        raise
+
+
+def _name(error: OSError, path: Path) -> None:
+    if error.errno in NO_SPACE and not error.filename:
+        error.filename = str(path)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a folder's file system takes nothing more, of bytes or of files; False if it cannot be found out."""
+    with suppress(OSError):
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize < _NOTHING_LEFT or (found.f_files > 0 and found.f_favail == 0)
+    return False
 
 
 def _begun(path: Path) -> tuple[int, str]:
@@ -313,9 +340,16 @@ def folder_below(root: Path, *names: str, make: bool = False, owner: tuple[int, 
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     descriptor = os.open(root, flags)
-    held = ""
+    held, begin = "", 0
     try:
-        for at, name in enumerate(names):
+        if len(names) > _DEEP and not any(name in ("", ".", "..") or "/" in name for name in names):
+            from envbuild.core.deep_paths import open_below
+
+            known = names[:-1] if make else names  # most often the folder above is there
+            if (below := open_below(descriptor, known, flags)) is not None:
+                os.close(descriptor)
+                descriptor, begin = below, len(known)
+        for at, name in enumerate(names[begin:], begin):
             if name in ("", ".", "..") or "/" in name:
                 raise OSError(errno.EINVAL, "not the name of a folder", str(root.joinpath(*names[: at + 1])))
             try:

@@ -14,7 +14,7 @@ from envbuild.lockfile.model import OsPackage
 from envbuild.operations.events import Events, Note
 from envbuild.operations.fetch import fetch_some
 from envbuild.operations.load_lock import LoadedLock
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreWriteError
 
 _CHANGELOGS = ("changelog.Debian.gz", "changelog.gz")
 _LIMIT = 16 << 20
@@ -35,7 +35,7 @@ def security_fixes(path: Path, old: locks.Lock, new: locks.Lock, events: Events)
     """
     try:
         return _fixes(LoadedLock(path=path, lock=new), old, events)
-    except (BuildError, IntegrityError) as error:
+    except (BuildError, IntegrityError, StoreWriteError) as error:
         events.report(Note(text=error.message.partition("\n")[0]))
         return None
 

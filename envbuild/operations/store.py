@@ -193,7 +193,7 @@ def collect_garbage(request: GarbageRequest, events: Events, store: Store | None
 
     Raises:
         LockError: a lock to keep is invalid.
-        IntegrityError: the store cannot be written.
+        StoreWriteError: the store cannot be written.
     """
     store, now = store or Store(), time.time()
     roots, oldest = find_roots(store), now - request.older_than

@@ -89,7 +89,8 @@ def push_store(request: TransferRequest, events: Events) -> tuple[PushedLock, ..
     """Copy what locks need out of the user's store.
 
     Raises:
-        IntegrityError: files are not in the store, or the remote cannot be written.
+        IntegrityError: files are not in the store.
+        BuildError, UsageError: the remote cannot be written.
         RegistryError: the registry does not answer or refuses.
     """
     store, results = Store(), []

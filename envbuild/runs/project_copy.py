@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
-from envbuild.core.fs import clone, folder_below, open_regular
+from envbuild.core.fs import clone, folder_below, naming, open_regular
 from envbuild.core.removal import remove_tree
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
@@ -219,7 +219,7 @@ def _unless_gone(path: str) -> Iterator[None]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with open_regular(source, follow=False) as original, target.open("xb") as copy:
+    with naming(target), open_regular(source, follow=False) as original, target.open("xb") as copy:
         if not clone(original, copy):
             shutil.copyfileobj(original, copy, 1 << 20)
         copy.flush()

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from envbuild.core.fs import folder_below, read_regular
+from envbuild.core.fs import folder_below, naming, read_regular
 from envbuild.core.process_mark import lives, mark
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import state_path
@@ -449,7 +449,8 @@ def make_scratch_folder(folder: Path) -> None:
         OSError: it cannot be made.
     """
     folder.mkdir(parents=True)
-    (folder / _OWNER).write_text(mark(), encoding="ascii")
+    with naming(folder / _OWNER):
+        (folder / _OWNER).write_text(mark(), encoding="ascii")
     with suppress(OSError):  # another user's, or being removed
         for other in folder.parent.iterdir():
             if other != folder and not other.is_symlink() and _was_killed(other):

@@ -24,7 +24,7 @@ from envbuild.core.progress import Progress
 from envbuild.errors import IntegrityError
 from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.store.fetch import lock_items
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, not_written
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 ARTIFACT = "application/vnd.envbuild.store.v1"
@@ -182,7 +182,8 @@ class BundleFolder:
         """Write what the folder lacks of an artifact, then its name: nobody ever sees half of one.
 
         Raises:
-            IntegrityError: a file does not match its digest, or the folder cannot be written.
+            IntegrityError: a file does not match its digest.
+            BuildError, UsageError: as for ``not_written``.
         """
         moved = Moved()
         data = artifact.manifest
@@ -270,7 +271,7 @@ class BundleFolder:
         try:
             yield
         except OSError as error:
-            raise IntegrityError(f"cannot write {target}: {error.strerror}", "choose another folder") from error
+            raise not_written(target, error) from error
 
 
 def copy_checked(

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envbuild.core.fs import NO_SPACE, no_space, open_regular, way_out
+from envbuild.core.fs import NO_SPACE, open_regular
 from envbuild.net.config import redacted
 from envbuild.net.http import Http, HttpError
 from envbuild.net.transfer import ContentMismatch, Control, Transfer
@@ -63,7 +63,7 @@ class Download:
 
         Raises:
             UnavailableError: no source had it.
-            IntegrityError: the store cannot be written or is full.
+            StoreWriteError: the store cannot be written or is full.
         """
         with self.store.claim(item.sha256, self.control.check) as part:
             if self.store.has(item.sha256, item.size):
@@ -124,10 +124,7 @@ class Download:
         missing = item.size - part.size
         if error.errno in NO_SPACE:
             part.restart()
-            reason = f"has {no_space(error.errno)}: {item.name} needs {missing} bytes more"
-        else:
-            reason = f"cannot be written: {error.strerror}"
-        return StoreWriteError(f"the store {self.store.root} {reason}", way_out(error.errno))
+        return self.store.refused(error, f": {item.name} needs {missing} bytes more")
 
 
 def _copy(path: Path, item: Item, part: Part, transfer: Transfer) -> None:

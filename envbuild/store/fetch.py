@@ -23,7 +23,7 @@ from envbuild.net.http import Http
 from envbuild.net.pool import StoppedError, run_all
 from envbuild.net.transfer import Control
 from envbuild.store.download import Download, Item, UnavailableError
-from envbuild.store.objects import Store, StoreWriteError
+from envbuild.store.objects import Store, StoreFullError, StoreWriteError
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 
@@ -100,8 +100,9 @@ def fetch(
         ways: what to do about files that no source has, for the error.
 
     Raises:
-        IntegrityError: files could not be had, all of them named with what each source answered; or the store is
-            full or refuses to be written. What came in before stays.
+        IntegrityError: files could not be had, all of them named with what each source answered. What came in
+            before stays.
+        StoreWriteError: the store cannot be written or is full.
     """
     start = time.monotonic()
     wanted = list({item.sha256: item for item in items}.values())
@@ -136,7 +137,7 @@ def _bring_all(
     """Bring all items in, largest first; what no source has is an outcome, so that all of them can be named.
 
     Raises:
-        IntegrityError: the store cannot be written or is full.
+        StoreWriteError: the store cannot be written or is full.
     """
     stop = threading.Event()
 
@@ -159,7 +160,7 @@ def _bring_all(
     ordered = sorted(items, key=lambda item: -item.size)
     try:
         return download, run_all([partial(bring, item) for item in ordered], stop, jobs)
-    except IntegrityError:
+    except StoreWriteError:
         for item in items:
             _drop_part(store, item)
         raise
@@ -180,7 +181,7 @@ def _check_space(missing: Sequence[Item], store: Store) -> None:
     need = sum(item.size for item in missing) - sum(store.part_size(item.sha256) for item in missing)
     free = store.free_bytes() if need > 0 else None
     if free is not None and need > free:
-        raise StoreWriteError(
+        raise StoreFullError(
             f"the store {store.root} has too little space: {len(missing)} files need {human_bytes(need)}, "
             f"{human_bytes(free)} are free",
             ELSEWHERE,

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.digest import SHA256
-from envbuild.core.fs import remove_dead, remove_dead_folder, way_out
+from envbuild.core.fs import remove_dead, remove_dead_folder
 from envbuild.core.progress import Advance
-from envbuild.errors import IntegrityError
 from envbuild.store.inventory import INDEXES, StoreEntry
 from envbuild.store.leases import collecting
 from envbuild.store.objects import REFUSED, Store
@@ -81,9 +80,9 @@ def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda
     """Remove what was chosen, but for what is in use or was used since; returns what went.
 
     Raises:
-        IntegrityError: the store cannot be written.
+        StoreWriteError: the store cannot be written.
     """
-    try:
+    with store.explained(REFUSED):
         trash = store.root / _TRASH
         _empty(trash)
         gone: list[StoreEntry] = []
@@ -97,12 +96,6 @@ def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda
             advance(sum(entry.size for entry in batch))
         with collecting(store.root), suppress(OSError):
             trash.rmdir()
-    except OSError as error:
-        if error.errno not in REFUSED:
-            raise
-        raise IntegrityError(
-            f"the store {store.root} cannot be written: {error.strerror}", way_out(error.errno)
-        ) from error
     return gone
 
 

@@ -85,8 +85,16 @@ class WrongBytesError(IntegrityError):
     """Bytes are not those that were promised."""
 
 
-class StoreWriteError(IntegrityError):
-    """The store's own file system takes no more, or may not be written: no other source of a file helps."""
+class StoreWriteError(EnvbuildError):
+    """The store's own file system does not take a file: no other source of it helps."""
+
+
+class StoreFullError(StoreWriteError, BuildError):
+    """It takes no more."""
+
+
+class StoreRefusedError(StoreWriteError, UsageError):
+    """It may not be written: another user's, mounted read-only, or something else is where a folder must be."""
 
 
 class Store:
@@ -198,7 +206,8 @@ class Store:
             name: what to call it in an error; its digest if empty.
 
         Raises:
-            IntegrityError: other bytes than promised, or the store cannot be written. Nothing is left behind.
+            IntegrityError: other bytes than promised. Nothing is left behind.
+            StoreWriteError: the store cannot be written.
         """
         with self.claim(sha256) as part:
             part.restart()
@@ -221,7 +230,7 @@ class Store:
             check: called several times a second while waiting; raise from it to stop waiting.
 
         Raises:
-            IntegrityError: the store cannot be written.
+            StoreWriteError: the store cannot be written.
         """
         from envbuild.store.partial import Part
 
@@ -243,7 +252,7 @@ class Store:
 
         Raises:
             WrongBytesError: its size or digest is not as promised; the part is emptied.
-            IntegrityError: the store cannot be written.
+            StoreWriteError: the store cannot be written.
         """
         if (size is not None and part.size != size) or part.sha256 != sha256:
             expected = f"sha256 {sha256}" + ("" if size is None else f" ({size} bytes)")
@@ -326,7 +335,7 @@ class Store:
                 if self.derived(kind, key) is None:
                     self.forget(kind, key)
                     _remove(fresh)
-                    with self.explained(NO_SPACE, BuildError):
+                    with self.explained(NO_SPACE):
                         fresh.mkdir(0o755)
                         make(fresh)
                         sums = _sums(fresh)
@@ -369,16 +378,34 @@ class Store:
         return self.root / "part" / sha256
 
     @contextmanager
-    def explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = StoreWriteError) -> Iterator[None]:
+    def explained(self, reasons: frozenset[int]) -> Iterator[None]:
         """Turn what the store's file system refuses into an error a person can act on; other errors pass."""
         try:
             yield
         except OSError as error:
             if error.errno not in reasons:
                 raise
-            full = error.errno in NO_SPACE
-            verb = f"has {no_space(error.errno)}" if full else f"cannot be written: {error.strerror}"
-            raise kind(f"the store {self.root} {verb}", way_out(error.errno)) from error
+            raise self.refused(error) from error
+
+    def refused(self, error: OSError, on: str = "") -> StoreWriteError:
+        """Return what a person can act on where the store's file system refused a write.
+
+        Args:
+            on: what follows where it is full.
+        """
+        if error.errno in NO_SPACE:
+            return StoreFullError(f"the store {self.root} has {no_space(error.errno, on)}", way_out(error.errno))
+        message = f"the store {self.root} cannot be written: {error.strerror}"
+        return StoreRefusedError(message, way_out(error.errno))
+
+
+def not_written(target: Path, error: OSError) -> EnvbuildError:
+    """Return what a person can act on where a folder that they named for copies of the store's files refused one.
+
+    ``BuildError`` where it has no room, else ``UsageError``.
+    """
+    kind = BuildError if error.errno in NO_SPACE else UsageError
+    return kind(f"cannot write {target}: {error.strerror}", "choose another folder")
 
 
 def _key(key: str) -> str:

@@ -21,7 +21,7 @@ from envbuild.core.fs import atomic_file, atomic_write, clone
 from envbuild.core.progress import Progress
 from envbuild.errors import IntegrityError
 from envbuild.lockfile.model import Lock, dumps
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, not_written
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,8 @@ def vendor(lock: Lock, store: Store, directory: Path, progress: Progress) -> Ven
     """Write the lock and all its files below ``directory``; files that are right already are left alone.
 
     Raises:
-        IntegrityError: files are not in the store (all of them named), damaged there, or cannot be written.
+        IntegrityError: files are not in the store (all of them named), or damaged there.
+        BuildError, UsageError: as for ``not_written``.
     """
     files, document = list(_files(lock)), dumps(lock)
     absent = sorted({place.rsplit("/", 1)[-1] for place, size, sha256 in files if not store.has(sha256, size)})
@@ -100,4 +101,4 @@ def _explained(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise IntegrityError(f"cannot write {target}: {error.strerror}", "choose another folder") from error
+        raise not_written(target, error) from error

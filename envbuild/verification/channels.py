@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
 
 from envbuild.core.digest import sha256_json
@@ -331,19 +330,26 @@ class _Folders:
 
 def _written_near(paths: Sequence[str], written: Mapping[str, int]) -> dict[str, int]:
     """Return when the first file was written in each folder, or, of one without files, in the next one above it."""
-    first: dict[str, int] = {}
-    for path, moment in written.items():
-        while path:
-            first[path] = min(first.get(path, moment), moment)
-            path = path.rpartition("/")[0]
-    found: dict[str, int] = {}
+    near: dict[str, int | None] = {"": None}
+    for path, first in sorted(written.items(), key=lambda each: each[1]):
+        near.update(dict.fromkeys(_up_to(path, near), first))  # those above one that is known are known, and earlier
     for path in paths:
-        near = path
-        while near and near not in first:
-            near = near.rpartition("/")[0]
-        if near:
-            found[path] = first[near]
-    return found
+        if way := _up_to(path, near):
+            near.update(dict.fromkeys(way, near[_above(way[-1])]))
+    return {path: moment for path in paths if (moment := near[path]) is not None}
+
+
+def _up_to(path: str, known: Container[str]) -> list[str]:
+    """Return a path and the folders above it, up to the first that is known."""
+    way = []
+    while path not in known:
+        way.append(path)
+        path = _above(path)
+    return way
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _of_folders(name: str, before: str, after: str) -> str:
@@ -506,7 +512,7 @@ class _Stream:
 
 def is_event_file(path: str) -> bool:
     """Whether a file is TensorBoard's: its name and its bytes hold the time."""
-    return _EVENTS.fullmatch(PurePosixPath(path).name) is not None
+    return _EVENTS.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def event_files(run: Ran, ignore: Sequence[str]) -> list[str]:

@@ -303,7 +303,7 @@ def test_a_full_disk(project: Project, disk: Path, made: Project) -> None:
     shutil.rmtree(full.store)
     (disk / "ballast").write_bytes(bytes(90_000_000))
     done = full("fetch")
-    assert (done.code, done.out) == (13, "")
+    assert (done.code, done.out) == (14, "")
     assert "space" in done.err
     assert not list(full.store.rglob("sha256/*/*"))
 

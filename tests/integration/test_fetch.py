@@ -25,7 +25,7 @@ from envbuild.errors import IntegrityError
 from envbuild.net.config import NetworkConfig, network_config
 from envbuild.store import leases
 from envbuild.store.fetch import FetchResult, Item, fetch
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreFullError, StoreRefusedError
 from tests.support.clock import YEAR, moved_clock
 from tests.support.mounts import unmount
 from tests.support.server import FileServer, make_certificate
@@ -458,7 +458,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_too_small_is_refused_before_the_first_byte(server: FileServer, small_disk: Path) -> None:
     """What is missing is compared with the free space first."""
     store, big = Store(small_disk / "store"), bytes(3_000_000)
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(StoreFullError) as caught:
         bring(store, item(server.add("big.whl", big), data=big))
     assert caught.value.message == (
         f"the store {store.root} has too little space: 1 files need 3.0 MB, 2.1 MB are free"
@@ -488,7 +488,7 @@ def test_a_disk_that_fills_up_is_left_as_it_was(server: FileServer, small_disk: 
 
     thread = threading.Thread(target=fill)
     thread.start()
-    with pytest.raises(IntegrityError, match=r"has no space left: [ab]\.whl needs [0-9]+ bytes more$"):
+    with pytest.raises(StoreFullError, match=r"has no space left: [ab]\.whl needs [0-9]+ bytes more$"):
         bring(store, *items)
     thread.join()
     (small_disk / "other").unlink()
@@ -500,7 +500,7 @@ def test_a_store_that_cannot_be_written_is_reported(server: FileServer, small_di
     """A read-only file system is an error with the store's folder and the way out."""
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     store = Store(small_disk / "store")
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(StoreRefusedError) as caught:
         bring(store, item(server.add("big.whl", DATA)))
     assert caught.value.message == f"the store {store.root} cannot be written: Read-only file system"
 

@@ -48,6 +48,15 @@ if TYPE_CHECKING:
     from envbuild.operations.run import RunOptions
     from envbuild.operations.verification.verify import Verification, VerifyOptions
 
+_NEEDED_AT_THE_END = tuple(
+    f"envbuild.{name}"
+    for name in (
+        "runs", "record", "trace", "operations.verification", "verification", "difference", "cli.render",
+        "engine.local", "lockfile", "host", "determinism", "core",
+    )
+)  # fmt: skip
+"""Packages with what a verification imports after its runs, in the order in which it does."""
+
 
 class Scheduler(str, Enum):
     """Whose nodes runs are spread over."""
@@ -235,8 +244,10 @@ def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Consol
 def _verify_on_slurm(
     shared: RunOptions, options: VerifyOptions, job: Job, words: Sequence[str], console: Console
 ) -> int:
+    from envbuild.core.loading import load_meanwhile
     from envbuild.operations.verification.cluster import verify_on_slurm
 
+    load_meanwhile(_NEEDED_AT_THE_END)
     return _show(verify_on_slurm(shared, options, job, words, console), shared, options, console)
 
 
@@ -292,6 +303,7 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models
     """Verify on this machine and print what was found; returns as ``_show``."""
     from dataclasses import replace
 
+    from envbuild.core.loading import load_meanwhile
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verification.verify import verify
 
@@ -305,6 +317,7 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models
         options = replace(options, cpus=find_cpus(loaded, models, stderr_only, offline=shared.offline))
     prepared = prepare(shared, stderr_only, loaded)
     request, engine = prepared.request, prepared.engine
+    load_meanwhile(_NEEDED_AT_THE_END)
     with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)
     return _show(result, shared, options, console)
@@ -344,11 +357,13 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
 def _measure(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
     """Measure and print what switches cost; returns 0, 16 if runs differ with all of them on, or the program's code."""
     from envbuild.cli.render import verify as render
+    from envbuild.core.loading import load_meanwhile
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verification.verify import measure
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
     prepared = prepare(shared, stderr_only)
+    load_meanwhile(_NEEDED_AT_THE_END)
     with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
         result = measure(prepared.request, prepared.engine, options, console)
     if result.outcome != "measured":

@@ -11,7 +11,7 @@ import typer
 
 from envbuild.cli.console import Console
 from envbuild.cli.options import Json, LockArgument, Platform, Quiet, Variant, app
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import NO_SPACE, atomic_write
 from envbuild.errors import UsageError
 
 
@@ -51,6 +51,8 @@ def sbom(
     try:
         atomic_write(output, result.document.data)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
         raise UsageError(f"cannot write {output}: {error.strerror}", "choose another place: -o FILE") from None
     console.print_lines([bill_line(result, output)])
 

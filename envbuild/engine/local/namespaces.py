@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from envbuild.core import limits
-from envbuild.core.fs import NO_SPACE, hold, no_space
+from envbuild.core.fs import NO_SPACE, hold, is_full, no_space
 from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
-from envbuild.engine.local.identities import gives_owners
+from envbuild.engine.local.identities import CHOWN, SETGID, SETUID, gives_owners, has
 from envbuild.engine.local.memory import free_memory
 from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, START, WHOLE
 from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
@@ -50,8 +50,6 @@ _READABLE = 0o004
 """Of a file's mode: the step's root is somebody else."""
 _SHARE = 4
 """A step's files are in memory only where there is so many times as much of it."""
-_NOTHING_LEFT = 1 << 16
-"""Bytes below which a disk is taken for full."""
 _FULL = ("no space left on device", "disk quota exceeded")
 _JUDGED_ELSEWHERE = ("fuse", "nfs", "9p", "virtiofs", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs")
 """Beginnings of names of file systems, as in proc_pid_mountinfo(5)."""
@@ -292,7 +290,7 @@ def _judge(step: Step | TreeStep, process: subprocess.Popen[bytes], root: Path) 
                 _LEND,
             )
         elif answer["code"] != 0:
-            raise _failed(step, int(answer["code"]), str(answer["output"]), full=_is_full(root))
+            raise _failed(step, int(answer["code"]), str(answer["output"]), full=is_full(root))
         elif answer["missing"]:
             raise BuildError(f"{' '.join(step.command[:3])} left no {step.result}")
         else:
@@ -331,6 +329,8 @@ def _user_namespace(scratch: Path) -> str:
     """
     if os.geteuid() != 0:
         return "needed"
+    if not has(CHOWN, SETUID, SETGID):  # to hand folders over, and to map identities
+        return "none"
     return "wanted" if _shifted() is not None and not _is_judged_elsewhere(scratch) else "none"
 
 
@@ -473,19 +473,11 @@ def _remove(folder: Path) -> None:
             process.stdin.write(b"\n")
 
 
-def _is_full(folder: Path) -> bool:
-    """Whether a file system takes nothing more: programs that end for that do not always print it readably."""
-    with suppress(OSError):
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize < _NOTHING_LEFT or (found.f_files > 0 and found.f_favail == 0)
-    return False
-
-
 def _failed(step: Step | TreeStep, code: int, output: str, *, full: bool = False) -> BuildError | EngineError:
     """Report that the command failed, as ``docker_step.py`` does.
 
     Args:
-        full: the disk is, whatever was printed.
+        full: the disk is, whatever was printed: programs that end for that do not always print it readably.
     """
     text = output.strip() or "(it printed nothing)"
     if line := next((line for line in text.splitlines() if any(word in line.lower() for word in _FULL)), ""):

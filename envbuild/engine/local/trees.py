@@ -14,7 +14,6 @@ somebody has touched since is read before it is relied on for a proof (``remove_
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +26,7 @@ from envbuild.core import quick_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed, way_out
 from envbuild.core.removal import remove_tree
-from envbuild.engine.local.identities import gives_owners, may_change_owners
+from envbuild.engine.local.identities import gives_owners
 from envbuild.errors import BuildError, IntegrityError
 
 if TYPE_CHECKING:
@@ -272,8 +271,6 @@ class Trees:
             yield
         except OSError as error:
             hint = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
-            if error.errno == errno.EPERM and gives_owners() and not may_change_owners():
-                hint = "root has no CAP_CHOWN here: start the container with it (--cap-add CHOWN)"
             raise BuildError(f"cannot unpack a layer into {self._folder}: {error.strerror}", hint) from error
 
     def _keep(self, fresh: Path, diff_id: str, writable: list[str]) -> None:

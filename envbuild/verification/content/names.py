@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 
 from envbuild.verification.content.canonical import day
 from envbuild.verification.masking.masks import Masks, common_host, moment_of
@@ -49,6 +49,11 @@ def masked_path(path: str, masks: Masks) -> str:
 
 def drawn_names(paths: Iterable[str]) -> frozenset[str]:
     """Return the parts of paths that were drawn for the run: they may stand in its files too."""
+    return _drawn_in(tuple(paths))
+
+
+@lru_cache(maxsize=64)  # each table of files wants them, of the same few runs
+def _drawn_in(paths: tuple[str, ...]) -> frozenset[str]:
     found: set[str] = set()
     for path in paths:
         found.update(each[0] for each in _UUID.finditer(path))

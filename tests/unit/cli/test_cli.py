@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from envbuild import __version__, cli, errors
-from envbuild.cli import app, interrupts
+from envbuild.cli import app, faults, interrupts
 from envbuild.errors import EnvbuildError, Problem, SpecError
 from envbuild.operations.events import Events
 from envbuild.operations.run import RunOptions, RunResult
@@ -120,6 +120,21 @@ def test_what_the_system_refuses_is_no_bug(
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err == reported
+
+
+def test_a_full_disk_without_a_name_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the folders that envbuild writes to, those are named whose disk is full; the store may not be there yet."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(app, "invoke", fail)
+    monkeypatch.setenv("ENVBUILD_STORE", str(tmp_path / "caches" / "store"))
+    monkeypatch.setattr(faults, "is_full", lambda folder: folder == tmp_path)
+    assert cli.main([]) == 14
+    assert capsys.readouterr().err == f"envbuild: no space left on device: {tmp_path}{ARROW}free some, then rerun\n"
 
 
 @pytest.mark.parametrize(("kind", "code"), [(errors.ResolveError, 14), (errors.EngineError, 15)])

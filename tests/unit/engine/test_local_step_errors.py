@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS
+from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, is_full
 from envbuild.core.limits import explained
 from envbuild.engine.docker import step as docker_step
 from envbuild.engine.local import namespace_step, namespaces, self_check
@@ -188,11 +188,11 @@ def test_a_full_disk_is_named_where_no_output_has_it(tmp_path: Path, monkeypatch
     assert namespaces._failed(step, 2, "cannot copy ./sbin/mkfdpkg-deb: error", full=True).message == (
         "cannot run a build step: dpkg --unpack failed with exit code 2: no space left on device"
     )
-    assert not namespaces._is_full(tmp_path / "none")
+    assert not is_full(tmp_path / "none")
     for blocks, files, free, full in ((0, 9, 9, True), (99, 9, 0, True), (99, 0, 0, False), (99, 9, 9, False)):
         found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=free)
         monkeypatch.setattr("os.statvfs", lambda path, found=found: found)
-        assert namespaces._is_full(tmp_path) == full
+        assert is_full(tmp_path) == full
 
 
 def _refuse(*arguments: Any, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -51,6 +52,19 @@ def test_a_copy_has_what_a_run_could_change(project: Path, tmp_path: Path) -> No
     assert list((copy / ".git").iterdir()) == []
     (copy / "train.py").write_text("changed")
     assert (project / "train.py").read_text() == "train.py"
+
+
+def test_a_full_disk_is_named(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the file of the copy: what is written to a descriptor fails without a name."""
+
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(project_copy, "clone", lambda source, target: False)
+    monkeypatch.setattr(project_copy.shutil, "copyfileobj", fail)
+    with pytest.raises(OSError, match="No space left") as caught:
+        make_copy(plan_copy(project, ["data"]), tmp_path / "copy", ["data"])
+    assert caught.value.filename == str(tmp_path / "copy" / "lib/model.py")
 
 
 def test_an_input_that_is_a_file_or_nested_keeps_its_path(project: Path, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.errors import IntegrityError, UsageError
 from envbuild.store import objects
 from envbuild.store.marker import TAG
-from envbuild.store.objects import Store, WrongBytesError, default_root
+from envbuild.store.objects import Store, StoreFullError, StoreRefusedError, WrongBytesError, default_root
 
 KEY = sha256_bytes(b"key")
 
@@ -169,8 +169,9 @@ def test_a_store_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     """If there is a file where the store should be, the error reports it and offers another folder."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(StoreRefusedError) as caught:
         store.add_bytes(b"key")
+    assert caught.value.exit_code == 2
     assert caught.value.message == f"the store {store.root} cannot be written: Not a directory"
     assert caught.value.hint == "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 
@@ -201,8 +202,9 @@ def test_a_maker_that_fails_leaves_nothing(number: int, within: str, store: Stor
         (folder / "half").write_bytes(b"x")
         raise OSError(number, os.strerror(number))
 
-    with pytest.raises(BuildError) as caught:
+    with pytest.raises(StoreFullError) as caught:
         store.derive("layers", KEY, fail)
+    assert caught.value.exit_code == 14
     assert caught.value.message == f"the store {store.root} has no space left{within}"
     assert store.derived("layers", KEY) is None
     assert files(store) == []

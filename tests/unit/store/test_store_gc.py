@@ -23,7 +23,7 @@ from envbuild.store import fsck, gc, leases, roots
 from envbuild.store.fsck import check
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
 from envbuild.store.inventory import StoreEntry, inventory, kinds_of
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreRefusedError
 from envbuild.store.roots import DAY, find_roots, needed, note_lock
 from tests.support.debs import make_deb
 from tests.support.locks import small_lock
@@ -366,7 +366,7 @@ def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None
     """The error states why, and which store."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(StoreRefusedError) as caught:
         collect(store, [])
     assert caught.value.message == f"the store {store.root} cannot be written: Not a directory"
 

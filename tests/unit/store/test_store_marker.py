@@ -12,10 +12,10 @@ import pytest
 
 from envbuild.cli.app import invoke
 from envbuild.core.digest import sha256_bytes
-from envbuild.errors import IntegrityError, UsageError
+from envbuild.errors import UsageError
 from envbuild.store import leases
 from envbuild.store.marker import TAG, admit
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreRefusedError
 
 FOREIGN = ("trash/thesis.tex", "leases/2024-notes", "locks/front-door/.key.tmp", "derived/layers/.my.lock")
 """Files that a collection once removed because their names look like its own."""
@@ -169,6 +169,6 @@ def test_links_are_no_part_of_a_store(store: Store, tmp_path: Path) -> None:
 
 def test_where_no_folder_can_be_made() -> None:
     """``/proc`` has no folders of ours, and answers that there is no such thing: it was looked for without an end."""
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(StoreRefusedError) as caught:
         Store(Path("/proc/envbuild/store")).cache_dir("layers")
     assert caught.value.message.startswith("the store /proc/envbuild/store cannot be written: ")

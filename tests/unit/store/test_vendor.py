@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from envbuild.core.progress import Silent
-from envbuild.errors import IntegrityError
+from envbuild.errors import IntegrityError, UsageError
 from envbuild.lockfile.model import Lock, Os, load
 from envbuild.net.config import NetworkConfig
 from envbuild.store.fetch import fetch, lock_items
@@ -105,6 +105,6 @@ def test_a_damaged_object_is_not_handed_on(lock: Lock, store: Store, tmp_path: P
 def test_a_folder_that_cannot_be_written_is_reported(lock: Lock, store: Store, tmp_path: Path) -> None:
     """A file where the folder should be is an error that names it."""
     (tmp_path / "file").touch()
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(UsageError) as caught:
         vendor(lock, store, tmp_path / "file", Silent())
     assert caught.value.message == f"cannot write {tmp_path}/file/debs/yy_1.0_amd64.deb: Not a directory"
