@@ -2,10 +2,10 @@
 
 A wait that has come to its limit goes on, for as long again or ``_PATIENCE`` seconds, whichever is longer: those of
 ``threading``, ``queue``, ``multiprocessing``, ``concurrent.futures``, ``subprocess``, ``select`` and asyncio, and
-alarms (``signal.alarm``). A program that asks now and then whether others are done waits in vain; so one line may do
-that for ``_LINE`` seconds, and all together for ``_ALL``. What the project does not call keeps its limits: packages
-wait in threads of their own for nothing but the next moment. Locks' own limits (``acquire(timeout=)``) and sockets' are
-not reached: C keeps to them.
+alarms (``signal.alarm``), locks (``acquire(timeout=)``) and what sockets receive and accept (``settimeout``). A program
+that asks now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and all
+together for ``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for
+nothing but the next moment. What sockets send, or connect to, keeps its limits too: a part of it may be on its way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import functools
 import sys
 import time
 from _thread import get_ident
+
+from .fix_clock import forget_cached, members_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class Limits:
         for kind in (selectors.SelectSelector, selectors.PollSelector, selectors.EpollSelector):
             selector: Any = kind
             selector.select = self._again(selector.select, 0, lambda found: not found)
+        self._locks()
+        self._sockets()
         self._loops()
         self._alarms()
 
@@ -83,10 +87,14 @@ class Limits:
         if me in self._within or (_ORDER in sys.modules and sys.modules[_ORDER].is_waiting(me)):
             return 0.0, ""
         place = self.callers.note("limits", call, frame)
+        return self._more_of(place, seconds), place
+
+    def _more_of(self, place: str, seconds: float) -> float:
+        """Return how many seconds later the limit of a line is to be reached; 0: it stays as it is."""
         if place in self.callers.wanted or not self.callers.is_of_project(place):
-            return 0.0, place
+            return 0.0
         left = min(self.left, self.of_lines.setdefault(place, _LINE))
-        return max(min(left, max(_PATIENCE, seconds)), 0.0), place
+        return max(min(left, max(_PATIENCE, seconds)), 0.0)
 
     def spend(self, place: str, seconds: float) -> None:
         """Take from what a line may wait in vain."""
@@ -101,6 +109,7 @@ class Limits:
         errors: tuple[type[Exception], ...] = (),
         *,
         whose: bool = False,
+        call: str = "",
     ) -> Any:
         """Return a wait that is begun again where its limit was reached.
 
@@ -110,7 +119,9 @@ class Limits:
             in_vain: whether what it returned shows that; with ``whose``, it is given the object too.
             errors: what shows it otherwise.
             whose: as above.
+            call: what it is called in the record; by its module and name if empty.
         """
+        call = call or f"{original.__module__}.{original.__qualname__}"
         method = not isinstance(original, type(len)) and original.__qualname__.find(".") > 0
         at += method
 
@@ -119,7 +130,7 @@ class Limits:
             seconds = options.get("timeout", arguments[at] if len(arguments) > at else None)
             if not isinstance(seconds, (int, float)) or seconds <= 0 or _of_asyncio(sys._getframe(1)):
                 return original(*arguments, **options)
-            more, place = self.more(f"{original.__module__}.{original.__qualname__}", sys._getframe(1), seconds)
+            more, place = self.more(call, sys._getframe(1), seconds)
             if more <= 0:
                 return original(*arguments, **options)
             me = get_ident()
@@ -151,6 +162,68 @@ class Limits:
                 self._within.discard(me)
 
         return waited
+
+    def _locks(self) -> None:
+        """Reach the locks of C in their types: those that libraries have made are waited for by the program too."""
+        import threading
+        from multiprocessing import synchronize
+
+        def failed(found: Any) -> bool:
+            return not found
+
+        for kind, name in ((type(threading.Lock()), "Lock"), (type(threading.RLock()), "RLock")):
+            members = members_of(kind)
+            if "acquire" in members:
+                members["acquire"] = self._again(members["acquire"], 1, failed, call=f"threading.{name}.acquire")
+                forget_cached(kind)
+        shared: Any = synchronize.SemLock
+        make_methods = shared._make_methods
+
+        def made(lock: Any) -> None:
+            make_methods(lock)
+            lock.acquire = self._again(lock.acquire, 1, failed, call="multiprocessing.Lock.acquire")
+
+        shared._make_methods = made
+
+    def _sockets(self) -> None:
+        """Receive and accept again where a limit was reached; its line is the one that set it."""
+        import socket
+        from weakref import WeakKeyDictionary
+
+        kind: Any = socket.socket
+        places: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        limit = kind.settimeout
+
+        def limited(one: Any, seconds: Any) -> None:
+            if isinstance(seconds, (int, float)) and seconds > 0:
+                places[one] = self.callers.note("limits", "socket.settimeout", sys._getframe(1))
+            limit(one, seconds)
+
+        def again(original: Any) -> Any:
+            @functools.wraps(original)
+            def received(one: Any, *arguments: Any, **options: Any) -> Any:
+                try:
+                    return original(one, *arguments, **options)
+                except TimeoutError:
+                    seconds, place = one.gettimeout(), places.get(one, "")
+                    more = self._more_of(place, seconds) if seconds else 0.0
+                    if more <= 0:
+                        raise
+                begin = self.monotonic()
+                limit(one, more)
+                try:
+                    return original(one, *arguments, **options)
+                finally:
+                    limit(one, seconds)
+                    spent = self.monotonic() - begin
+                    if spent >= more:
+                        self.spend(place, spent)
+
+            return received
+
+        kind.settimeout = limited
+        for name in ("recv", "recv_into", "recvfrom", "recvfrom_into", "accept"):
+            setattr(kind, name, again(getattr(kind, name)))
 
     def _loops(self) -> None:
         """Set timers of asyncio that are limits later."""
