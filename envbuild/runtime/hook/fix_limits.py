@@ -33,6 +33,10 @@ _LOOPS = ("asyncio.tasks", "asyncio.timeouts")
 """Modules that keep to limits of tasks by a loop's timers; ``asyncio.sleep`` is no limit."""
 
 
+current: Limits | None = None
+"""The one of this process, for copies of the standard library's modules that are imported later."""
+
+
 class Limits:
     """Waits that go on beyond their limits.
 
@@ -56,27 +60,26 @@ class Limits:
         import subprocess
         import threading
         from multiprocessing import queues, synchronize
-        from queue import Empty
 
-        conditions: tuple[Any, ...] = (threading.Condition, synchronize.Condition)
-        for condition in conditions:
-            condition.wait = self._again(condition.wait, 0, lambda found: not found)
+        global current
+        current = self
+        condition: Any = threading.Condition
+        condition.wait = self._again(condition.wait, 0, lambda found: not found)
         thread: Any = threading.Thread
         join = thread.join
         thread.join = self._again(join, 0, lambda _, waiting: waiting.is_alive(), whose=True)
-        queue: Any = queues.Queue
-        queue.get = self._again(queue.get, 1, None, (Empty,))
+        self.of_queues(queues)
         program: Any = subprocess.Popen
         for name, at in (("wait", 0), ("communicate", 1)):
             setattr(program, name, self._again(getattr(program, name), at, None, (subprocess.TimeoutExpired,)))
-        connections: Any = multiprocessing.connection
-        connections.wait = self._again(connections.wait, 1, lambda found: not found)
+        self.of_connections(multiprocessing.connection)
         chosen: Any = select
         chosen.select = self._again(chosen.select, 3, lambda found: not any(found))
         for kind in (selectors.SelectSelector, selectors.PollSelector, selectors.EpollSelector):
             selector: Any = kind
             selector.select = self._again(selector.select, 0, lambda found: not found)
         self._locks()
+        self.of_locks(synchronize)
         self._sockets()
         self._loops()
         self._alarms()
@@ -166,24 +169,36 @@ class Limits:
     def _locks(self) -> None:
         """Reach the locks of C in their types: those that libraries have made are waited for by the program too."""
         import threading
-        from multiprocessing import synchronize
-
-        def failed(found: Any) -> bool:
-            return not found
 
         for kind, name in ((type(threading.Lock()), "Lock"), (type(threading.RLock()), "RLock")):
             members = members_of(kind)
             if "acquire" in members:
-                members["acquire"] = self._again(members["acquire"], 1, failed, call=f"threading.{name}.acquire")
+                members["acquire"] = self._again(
+                    members["acquire"], 1, lambda found: not found, call=f"threading.{name}.acquire"
+                )
                 forget_cached(kind)
-        shared: Any = synchronize.SemLock
+
+    def of_locks(self, module: Any) -> None:
+        """The same for locks that processes share; ``module`` is ``multiprocessing.synchronize``, or a copy of it."""
+        module.Condition.wait = self._again(module.Condition.wait, 0, lambda found: not found)
+        shared = module.SemLock
         make_methods = shared._make_methods
 
         def made(lock: Any) -> None:
             make_methods(lock)
-            lock.acquire = self._again(lock.acquire, 1, failed, call="multiprocessing.Lock.acquire")
+            lock.acquire = self._again(lock.acquire, 1, lambda found: not found, call="multiprocessing.Lock.acquire")
 
         shared._make_methods = made
+
+    def of_queues(self, module: Any) -> None:
+        """The same for queues of processes; ``module`` is ``multiprocessing.queues``, or a copy of it."""
+        from queue import Empty
+
+        module.Queue.get = self._again(module.Queue.get, 1, None, (Empty,))
+
+    def of_connections(self, module: Any) -> None:
+        """The same for pipes; ``module`` is ``multiprocessing.connection``, or a copy of it."""
+        module.wait = self._again(module.wait, 1, lambda found: not found)
 
     def _sockets(self) -> None:
         """Receive and accept again where a limit was reached; its line is the one that set it."""

@@ -244,10 +244,12 @@ def _until_left(taken: list[Any]) -> None:
 
 
 def shared_queues(module: Any) -> None:
-    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``."""
-    from multiprocessing import process, util
+    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``, or a copy of it."""
+    from importlib import import_module
     from weakref import ref
 
+    package = module.__name__.rpartition(".")[0]
+    process, util = (import_module(f"{package}.{name}") for name in ("process", "util"))
     kind: Any = module.Queue
     made, take = kind.__init__, kind.get
     held: set[int] = set()

@@ -653,3 +653,28 @@ def test_tasks_are_put_in_order_only_where_the_order_is_fixed() -> None:
     )
     assert _found("fix", program) == []
     assert _found("fix", program.replace("limits", "order")) == ["envbuild.runtime.hook.fix_order"]
+
+
+@pytest.mark.subprocess
+def test_copies_of_multiprocessing_keep_no_limits_either() -> None:
+    """That of pathos is imported later, and is set up when it is."""
+    found = _found(
+        "fix_limits",
+        "from queue import Empty\n"
+        "from envbuild.runtime.hook.frameworks import for_multiprocess\n"
+        "class Queue:\n"
+        "    def get(self, block=True, timeout=None):\n"
+        "        if timeout < 1: raise Empty\n"
+        "        return timeout\n"
+        "copy = types.SimpleNamespace(Queue=Queue, __name__='copy.queues')\n"
+        "for_multiprocess.set_up_queues(copy, None)\n"
+        "try: Queue().get(timeout=0.1)\n"
+        "except Empty: print('[', end='')\n"
+        "callers = Callers(lambda path: path.endswith('program.py'), frozenset())\n"
+        "fix_limits.Limits(callers).install()\n"
+        "for_multiprocess.set_up_queues(copy, None)\n"
+        "names = {'queue': Queue()}\n"
+        "exec(compile('found = queue.get(timeout=0.1)', '/project/program.py', 'exec'), names)\n"
+        "print(names['found'], ']')\n",
+    )
+    assert found == [fix_limits._PATIENCE]
