@@ -42,7 +42,7 @@ _LIMITS = {
     "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
 }  # fmt: skip
 """Which argument is a limit of time, in seconds."""
-_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "get": 1, "acquire": 1}
+_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "settimeout": 0, "get": 1, "acquire": 1}
 """Which argument of a method, not by name, is a limit of time if it is a number."""
 _LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
 """Names of arguments that are limits of time."""
