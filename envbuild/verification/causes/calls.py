@@ -453,6 +453,9 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
+        if isinstance(node, ast.Assign) and _gives_two_sets(node.value):
+            pairs = (each for each in node.targets if isinstance(each, ast.Tuple))
+            found.update({_target(each): node.lineno for pair in pairs for each in pair.elts})
         annotated = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             name = _target(target)
@@ -468,6 +471,12 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
                 names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
                 found.update({f".{name}": found[name] for name in names if name in found})
     return {name: line for name, line in found.items() if name and name not in others}
+
+
+def _gives_two_sets(value: ast.expr) -> bool:
+    """Whether a value is the tasks or futures that are done, and those that are not: ``await asyncio.wait(…)``."""
+    call = value.value if isinstance(value, ast.Await) else value
+    return isinstance(call, ast.Call) and last_name(call.func) == "wait" and bool(call.args)
 
 
 def _of_plain_values(annotation: ast.expr) -> bool:

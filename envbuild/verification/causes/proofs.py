@@ -219,6 +219,8 @@ def _attempt(culprit: Culprit, *, own: bool) -> str:
 def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
     """Yield what is proven though no line is known for certain; a line that is comes before what has none at all."""
     for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
+        if name == "layout" and "addresses" in names:  # the same
+            continue
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",

@@ -34,6 +34,7 @@ from envbuild.verification.causes.calls import (
     NOT_BLOCKING,
     OUT_OF_ORDER,
     PARTLY,
+    SET,
     SQL_RANDOM,
     SQL_TIME,
     TIMEOUT,
@@ -912,6 +913,28 @@ def test_a_factory_is_named_where_a_class_is_given_it() -> None:
     twice = source + "begin = time.time_ns()\n"
     first, *_ = rank_causes(evidence(sources={"train.py": twice}, proven=("clock",), culprits=(culprit,)))
     assert first.where == "train.py:7"
+
+
+@pytest.mark.parametrize(
+    ("source", "made"),
+    [
+        ("done, _ = await asyncio.wait(tasks)\nfor task in done: use(task)\n", [1]),
+        ("done, left = wait(futures)\nfor future in list(done): use(future)\n", [1]),
+        ("done = await asyncio.wait_for(task, 1)\nfor each in done: use(each)\n", []),
+        ("a, b = thread.wait()\nfor each in a: use(each)\n", []),
+    ],
+)
+def test_tasks_that_are_done_are_a_set(source: str, made: list[int]) -> None:
+    """Who goes through it gets them in the order of their addresses."""
+    text = f"import asyncio\nasync def main():\n    {source.strip().replace(chr(10), chr(10) + '    ')}\n"
+    assert [call.made - 2 for call in calls(text) if call.name == SET] == made
+
+
+def test_addresses_are_named_once() -> None:
+    """What moves objects in memory is another sentence for the same where their addresses are proven too."""
+    found = rank_causes(evidence(proven=("addresses", "layout")))
+    assert len(found) == 1
+    assert found[0].what.startswith("the result depends on addresses of objects")
 
 
 @pytest.mark.parametrize(
