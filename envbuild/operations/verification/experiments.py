@@ -194,9 +194,13 @@ def _may_be_memory(evidence: Evidence, name: str) -> bool:
     from envbuild.verification.causes.source_causes import suspects
 
     known = suspects(evidence)
-    arrays = any(process.frameworks for process in evidence.a.processes)
-    moves = name in ("layout", "environment") and arrays and "addresses" not in known
+    moves = name in ("layout", "environment") and _has_arrays(evidence) and "addresses" not in known
     return name == "memory" or "memory" in known or moves
+
+
+def _has_arrays(evidence: Evidence) -> bool:
+    """Whether a library that makes arrays was loaded."""
+    return any(process.frameworks for process in evidence.a.processes)
 
 
 def _is_read(laboratory: Laboratory, runs: Sequence[Ran], fixed: Sequence[str]) -> bool:
@@ -334,6 +338,10 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
             if (found := tried((each,), fix(each))) is not None:
                 return found
         needed = _each_needed(laboratory, (*wanted, *others)) if few else _needed(fix, (*wanted, *others))
+        # Addresses and times lie in memory that nothing wrote: where filling it is enough, that is the nearer cause.
+        nearer = "addresses" in needed and "memory" in others and _has_arrays(evidence)
+        if nearer and (found := tried(("memory",), fix("memory"))) is not None:
+            return found
         pair = laboratory.pair(needed) if few else fix(*needed)
         refuted.extend(each for each in fix.in_vain() if each not in (*needed, *refuted))
         if (len(needed) > 1 or not few) and (found := tried(needed, pair)) is not None:

@@ -348,6 +348,22 @@ class Polled(Bench):
         return super().run(variables, varied)
 
 
+def test_what_lies_in_memory_that_nothing_wrote_is_not_blamed_where_runs_differ_each_time() -> None:
+    """A tensor that holds an address and a time of before: filling its memory is enough, and is the nearer cause."""
+
+    def program(world: World) -> object:
+        left = (world.drawn("clock"), world.drawn("addresses"))
+        return world.filled if "memory" in world.fixed else left
+
+    for arrays, proven in (({"torch": "2.13.0"}, {"memory"}), ({}, {"clock", "addresses"})):
+        bench = Bench(program, 2)
+        second = bench.first[-1].record
+        first = record(outputs=(), metrics={}, processes=(process(frameworks=arrays),))
+        evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": "import torch\n"})
+        found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+        assert {*found.proven} == proven
+
+
 def test_a_clock_that_others_move_has_a_time_for_each_line() -> None:
     """Threads that ask now and then, as kernels of notebooks do, move a common time: runs differ though it is fixed."""
 
