@@ -47,6 +47,12 @@ _STARTUP = ("site", "<string>")
 """Module and file of what start-up files (``*.pth``) of the environment execute."""
 _BY_LINE = frozenset(("entropy", "clock", "figures", "limits", "memory"))
 """Suspects of which the hook knows which lines ask for them."""
+_NOTED = frozenset(("entropy", "clock", "figures"))
+"""Those of which it knows all lines: what none of them asks for is not the cause."""
+_ENDING = ("Pool(", "Pool as ", ".terminate(", ".kill(", "os._exit(")
+"""In sources that end processes before these have written their record."""
+_OTHER_FILLS = (0x40, 0xC0, 0x00)
+"""What memory is filled with otherwise: other numbers, and nothing, which a truth value is another one by."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
@@ -156,7 +162,7 @@ def _of_variations(
                 found, others = replace(evidence, proven=("addresses",)), [each for each in possible if each != name]
                 return _with_others(laboratory, found, fixed, others), None
             found = replace(evidence, proven=(name,))
-            if "memory" in (name, *suspects(evidence)) and (fixed := _by_memory(laboratory, name)):
+            if _may_be_memory(evidence, name) and (fixed := _by_memory(laboratory, name)):
                 found = replace(evidence, proven=("memory",))
                 found = _with_culprits(laboratory, found, fixed, plain.luck)
                 return _with_others(laboratory, found, fixed, [each for each in possible if each != name]), None
@@ -180,6 +186,35 @@ def _by_addresses(laboratory: Laboratory) -> list[Ran]:
     return fixed if laboratory.equal(fixed, laboratory.pair(("addresses",), ("environment",))) else []
 
 
+def _may_be_memory(evidence: Evidence, name: str) -> bool:
+    """Whether memory that nothing wrote may be the cause where what was varied made a difference.
+
+    Arrays have it, also those of packages. Where the sources show what follows addresses, that comes first.
+    """
+    from envbuild.verification.causes.source_causes import suspects
+
+    known = suspects(evidence)
+    moves = name in ("layout", "environment") and _has_arrays(evidence) and "addresses" not in known
+    return name == "memory" or "memory" in known or moves
+
+
+def _has_arrays(evidence: Evidence) -> bool:
+    """Whether a library that makes arrays was loaded."""
+    return any(process.frameworks for process in evidence.a.processes)
+
+
+def _is_read(laboratory: Laboratory, runs: Sequence[Ran], fixed: Sequence[str]) -> bool:
+    """Whether other numbers in filled memory give other results; ``runs`` are equal ones, with it filled.
+
+    If not, runs are equal by what filling does besides: it takes time, and moves objects.
+    """
+    for byte in _OTHER_FILLS:
+        other = laboratory.filled_with(byte, fixed)
+        if not other or not laboratory.equal(runs, other):
+            return True
+    return False
+
+
 def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
     """Return equal runs with memory filled, if what was varied makes no difference then, or is that itself.
 
@@ -190,7 +225,7 @@ def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
         return fixed if laboratory.equal(fixed) else []
     varied = [each for each in _VARIATIONS if each == name]
     moved = laboratory.moved(("memory",)) if name == "layout" else laboratory.pair(("memory",), varied)
-    return fixed if laboratory.equal(fixed, moved) else []
+    return fixed if laboratory.equal(fixed, moved) and _is_read(laboratory, fixed, ("memory",)) else []
 
 
 def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
@@ -221,6 +256,8 @@ def _with_others(
     for name in varied:
         if name == "environment" and _differ(laboratory, runs, partial(laboratory.moved, fixed)):
             proven.append("layout")
+        elif name == "environment" and "addresses" in fixed:
+            continue  # other places are left for small objects then, which have the same addresses no more
         elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
             proven.append(name)
     if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
@@ -269,6 +306,8 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
 
     def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
         runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
+        if runs and tuple(fixed) == ("memory",) and not _is_read(laboratory, runs, fixed):
+            runs = []
         if not runs:
             refuted.extend(each for each in fixed if pair and len(fixed) == 1)
             return None
@@ -299,6 +338,10 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
             if (found := tried((each,), fix(each))) is not None:
                 return found
         needed = _each_needed(laboratory, (*wanted, *others)) if few else _needed(fix, (*wanted, *others))
+        # Addresses and times lie in memory that nothing wrote: where filling it is enough, that is the nearer cause.
+        nearer = "addresses" in needed and "memory" in others and _has_arrays(evidence)
+        if nearer and (found := tried(("memory",), fix("memory"))) is not None:
+            return found
         pair = laboratory.pair(needed) if few else fix(*needed)
         refuted.extend(each for each in fix.in_vain() if each not in (*needed, *refuted))
         if (len(needed) > 1 or not few) and (found := tried(needed, pair)) is not None:
@@ -323,7 +366,11 @@ class _Fixed:
         """Return two runs; none if one fails or time is up."""
         key = frozenset(fixed)
         if key not in self._known:
-            self._known[key] = self._laboratory.pair(fixed)
+            pair = self._laboratory.pair(fixed)
+            if "clock" in key and _ran_apart(pair) and not self._laboratory.equal(pair):
+                self._laboratory.clock_of_lines = True
+                pair = self._laboratory.pair(fixed, again=", a clock for each line")
+            self._known[key] = pair
         return self._known[key]
 
     def in_vain(self) -> list[str]:
@@ -334,6 +381,18 @@ class _Fixed:
     def makes_equal(self, fixed: Sequence[str]) -> bool:
         """Whether runs are equal with suspects fixed; with none they are not."""
         return bool(fixed) and self._laboratory.equal(self(*fixed))
+
+
+def _ran_apart(runs: Sequence[Ran]) -> bool:
+    """Whether lines asked for a fixed clock more often in one run than in another.
+
+    Threads that look now and then whether something has come move the time of all others then.
+    """
+    counts = [
+        {(number, each.place, each.call): each.count for number, each in _numbered(run.record, ("clock",))}
+        for run in runs
+    ]
+    return any(each != counts[0] for each in counts[1:])
 
 
 def _each_needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
@@ -421,7 +480,7 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     # Workers of pools that are killed leave no record: what the sources show may be asked there.
     # Of memory the hook knows some functions alone: the others' lines would be cleared though they stay fixed.
     known = known_places(replace(evidence, proven=tuple(each for each in by_line if each != "memory")))
-    places = [*dict.fromkeys((*(each.place for each in asked), *known))]
+    places = [*dict.fromkeys((*(each.place for each in asked if each.place), *known))]
     cleared: list[str] = []
     aside: list[Evidence | None] = [None] * len(_ASIDE)
     unknown = False
@@ -462,9 +521,18 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     least = next((each for each in aside if each is not None), None)
     if least is not None and _BY_LINE.issuperset(evidence.proven) and not unknown:
         return least
-    if unvarying and {*places} == {*unvarying, *cleared}:
+    # All that asked may have what is real, and runs stay equal: it was what an experiment does besides, such as to take
+    # time, so that somebody comes first who did not always.
+    complete = not unknown and not laboratory.refused and not _may_lack_records(evidence)
+    noted = bool(asked) and all(each.place for each in asked) and complete and _NOTED.issuperset(evidence.proven)
+    if places and {*places} == {*unvarying, *cleared} and (unvarying or noted):
         return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))
+
+
+def _may_lack_records(evidence: Evidence) -> bool:
+    """Whether processes may have been ended by others, so that nobody knows what they asked for."""
+    return any(part in text for text in (evidence.sources or {}).values() for part in _ENDING)
 
 
 def _growing(places: Sequence[str]) -> list[Sequence[str]]:
@@ -539,6 +607,16 @@ def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
     """
     asked = (each for process in record.processes for each in process.asked or () if each.suspect in proven)
     return [each for each in asked if (each.module, each.file) != _STARTUP]
+
+
+def _numbered(record: Record, suspects: Sequence[str]) -> list[tuple[int, Asked]]:
+    """Return what lines asked for, with the number of their process."""
+    return [
+        (number, each)
+        for number, process in enumerate(record.processes)
+        for each in process.asked or ()
+        if each.suspect in suspects
+    ]
 
 
 def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:

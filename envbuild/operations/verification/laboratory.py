@@ -68,6 +68,7 @@ class Laboratory:
         refused: one was not made, since there are enough or time is up.
         without_result: how many showed nothing: not made, ended by their limit, or the program failed in them.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
+        clock_of_lines: fixed clocks have a time for each line, which others that ask too do not move.
     """
 
     session: Session
@@ -81,6 +82,7 @@ class Laboratory:
     refused: bool = False
     without_result: int = 0
     _took_time: bool = False
+    clock_of_lines: bool = False
     _filled: int = FILLS[0]
     _bears: bool = False
     _opened: dict[tuple[str, str], Content] = field(default_factory=dict)
@@ -118,10 +120,14 @@ class Laboratory:
         variables = {**self._variables(fixed), "ENVBUILD_SHIFT": "x" * _SHIFT}
         return self._runs(2, f"moved in memory{again}", variables, days=self._days(fixed))
 
+    def filled_with(self, byte: int, fixed: Sequence[str]) -> list[Ran]:
+        """Run once with memory filled with another byte than all other runs have it; none if the run fails."""
+        variables = self._variables(fixed) | filled(byte)
+        return self._runs(1, f"memory filled with {byte:#04x}", variables, days=self._days(fixed))
+
     def with_real(self, fixed: Sequence[str], places: Sequence[str], again: str = "") -> list[Ran]:
         """Run once with suspects fixed but for some lines; without any, all that such runs are compared with."""
-        variables = self._variables(fixed)
-        variables["ENVBUILD_FIX"] += f"!{';'.join(places) or _NO_LINE}"
+        variables = self._variables(fixed, places or [_NO_LINE])
         shown = places[0].removeprefix(f"{WORKSPACE}/") if places else ""
         what = f"one line not fixed: {shown}" if len(places) == 1 else f"{len(places)} lines not fixed: {shown} …"
         what = what if places else "a fixed clock for each line"
@@ -181,11 +187,13 @@ class Laboratory:
         """Return the times of day of a fixed clock; all such runs have it, so that what is none of them is a result."""
         return (float(self.now), _OF_DAY) if "clock" in fixed else None
 
-    def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
+    def _variables(self, fixed: Sequence[str], real: Sequence[str] = ()) -> dict[str, str]:
+        if "clock" in fixed and self.clock_of_lines:
+            real = real or [_NO_LINE]
         # With nothing fixed the record has what other programs gave back.
         clock = f"clock={self.now * 10**9}/{_TICK}/1"
         what = ",".join(clock if each == "clock" else each for each in fixed) or "programs"
-        variables = {"ENVBUILD_FIX": f"{what}@{self.limit}"}
+        variables = {"ENVBUILD_FIX": f"{what}@{self.limit}{'!' if real else ''}{';'.join(real)}"}
         return variables | (filled(self._filled) if "memory" in fixed else {})
 
     def _runs(

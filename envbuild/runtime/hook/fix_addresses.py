@@ -13,7 +13,8 @@ Where the engine's filter of system calls admits it, the process starts itself a
 from __future__ import annotations
 
 import os
-import sys
+
+from .restarts import command_line, start_anew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,17 +37,17 @@ _kept: list[Any] = []
 
 
 def restart() -> None:
-    """Start this process anew without a random address layout; return if that is so already, or not admitted."""
+    """Start this process anew without a random address layout; return if that is so already, or cannot be."""
     import ctypes
 
-    arguments = getattr(sys, "orig_argv", None)
     libc = ctypes.CDLL(None)
     libc.personality.argtypes = (ctypes.c_ulong,)
     found = libc.personality(_QUERY)
-    if not arguments or found < 0 or found & _NO_RANDOMIZE or libc.personality(found | _NO_RANDOMIZE) < 0:
+    words = command_line()
+    if not words or found < 0 or found & _NO_RANDOMIZE or libc.personality(found | _NO_RANDOMIZE) < 0:
         return
     if libc.personality(_QUERY) & _NO_RANDOMIZE:
-        os.execv(sys.executable, arguments)
+        start_anew(words)
 
 
 def install() -> None:

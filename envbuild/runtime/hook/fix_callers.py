@@ -33,7 +33,7 @@ class Callers:
 
     def __init__(self, within: Callable[[str], bool], real: frozenset[str]) -> None:
         self.within, self.wanted = within, real
-        self.found: dict[tuple[str, CodeType, int, str], dict[str, Any]] = {}
+        self.found: dict[tuple[str, CodeType | None, int, str], dict[str, Any]] = {}
         self.drawn: list[str] = []
         self._kinds: dict[CodeType, int] = {}
         self._library = os.path.dirname(os.__file__) + os.sep
@@ -57,7 +57,9 @@ class Callers:
             given: what the call was given, if its value may follow from that.
         """
         direct, project, through = None, None, None
+        outside = True
         while frame is not None:
+            outside = outside and frame.f_code.co_filename.startswith(self._own)
             kind = self._kind(frame.f_code)
             if kind != _LIBRARY and direct is None:
                 direct = frame
@@ -67,31 +69,45 @@ class Callers:
                 project = frame
                 break
             frame = frame.f_back
+        if direct is None and outside:  # a thread of a library's own
+            self._add((call, None, 0, suspect), suspect, call)
         if direct is None or (suspect == "entropy" and _is_seeded_after(direct)):
             return ""
         at = project or direct
         file = at.f_code.co_filename
         place = f"{file if file.startswith('<') else os.path.abspath(file)}:{at.f_lineno}"
         call = call if through is None or given is not None else _name(through)
-        key = (call, direct.f_code, direct.f_lineno, place)
-        entry = self.found.get(key)
-        if entry is None and len(self.found) < PLACES:
-            entry = self.found[key] = {
-                "suspect": suspect,
-                "call": call,
-                "file": direct.f_code.co_filename,
-                "line": direct.f_lineno,
-                "module": str(direct.f_globals.get("__name__") or ""),
-                "place": place,
-                "count": 0,
-            }
+        entry = self._add((call, direct.f_code, direct.f_lineno, place), suspect, call, direct, place)
         if entry is not None:
-            entry["count"] += 1
             for name, each in (("given", given), ("values", value)):
                 if each is not None:
                     data = each if isinstance(each, bytes) else repr(each).encode("utf-8", "surrogatepass")
                     entry[name] = f"{crc32(data, int(entry.get(name) or '0', 16)):08x}"
         return place
+
+    def _add(
+        self,
+        key: tuple[str, CodeType | None, int, str],
+        suspect: str,
+        call: str,
+        frame: FrameType | None = None,
+        place: str = "",
+    ) -> dict[str, Any] | None:
+        """Count a call, and return its entry; None if there are too many. Without a frame no code of Python asked."""
+        entry = self.found.get(key)
+        if entry is None and len(self.found) < PLACES:
+            entry = self.found[key] = {
+                "suspect": suspect,
+                "call": call,
+                "file": frame.f_code.co_filename if frame is not None else "",
+                "line": frame.f_lineno if frame is not None else 0,
+                "module": str(frame.f_globals.get("__name__") or "") if frame is not None else "",
+                "place": place,
+                "count": 0,
+            }
+        if entry is not None:
+            entry["count"] += 1
+        return entry
 
     def note_drawn(self, data: bytes) -> None:
         """Note what was drawn from a fixed stream of entropy; long draws are no identities."""

@@ -174,7 +174,7 @@ class Clock:
         uuid._generate_time_safe = None  # type: ignore[attr-defined]
         uuid._node = 0x0242AC110002  # type: ignore[attr-defined]
         kind, utc = datetime.datetime, datetime.timezone.utc
-        members = _members(kind)
+        members = members_of(kind)
         if not members:
             return
         real, moment = members["now"], members["fromtimestamp"]
@@ -200,7 +200,7 @@ class Clock:
             return at("utcnow", cls, utc).replace(tzinfo=None)
 
         members.update((each.__name__, classmethod(each)) for each in (now, today, utcnow))
-        _forget_cached(kind)
+        forget_cached(kind)
 
     def _replace_profiler(self) -> None:
         """Have profilers in C (``cProfile``) count a tick for each of their looks at the clock."""
@@ -228,7 +228,7 @@ class Clock:
         return library and str(frame.f_globals.get("__name__")).partition(".")[0] in _WAITING
 
 
-def _members(kind: type) -> dict[str, Any]:
+def members_of(kind: type) -> dict[str, Any]:
     """Return the dictionary of a type that allows no changes; empty if this interpreter gives none."""
     import gc
 
@@ -236,7 +236,7 @@ def _members(kind: type) -> dict[str, Any]:
     return found[0] if found and type(found[0]) is dict else {}
 
 
-def _forget_cached(kind: type) -> None:
+def forget_cached(kind: type) -> None:
     """Let the interpreter look up the methods of a type and of those derived from it anew."""
     import ctypes
 

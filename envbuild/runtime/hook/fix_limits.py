@@ -2,10 +2,10 @@
 
 A wait that has come to its limit goes on, for as long again or ``_PATIENCE`` seconds, whichever is longer: those of
 ``threading``, ``queue``, ``multiprocessing``, ``concurrent.futures``, ``subprocess``, ``select`` and asyncio, and
-alarms (``signal.alarm``). A program that asks now and then whether others are done waits in vain; so one line may do
-that for ``_LINE`` seconds, and all together for ``_ALL``. What the project does not call keeps its limits: packages
-wait in threads of their own for nothing but the next moment. Locks' own limits (``acquire(timeout=)``) and sockets' are
-not reached: C keeps to them.
+alarms (``signal.alarm``), locks (``acquire(timeout=)``) and what sockets receive and accept (``settimeout``). A program
+that asks now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and all
+together for ``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for
+nothing but the next moment. What sockets send, or connect to, keeps its limits too: a part of it may be on its way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import functools
 import sys
 import time
 from _thread import get_ident
+
+from .fix_clock import forget_cached, members_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ _ORDER = f"{__name__.rpartition('.')[0]}.fix_order"
 """The module that is there if tasks are done in order: what it waits for is no limit of the program's."""
 _LOOPS = ("asyncio.tasks", "asyncio.timeouts")
 """Modules that keep to limits of tasks by a loop's timers; ``asyncio.sleep`` is no limit."""
+
+
+current: Limits | None = None
+"""The one of this process, for copies of the standard library's modules that are imported later."""
 
 
 class Limits:
@@ -54,26 +60,27 @@ class Limits:
         import subprocess
         import threading
         from multiprocessing import queues, synchronize
-        from queue import Empty
 
-        conditions: tuple[Any, ...] = (threading.Condition, synchronize.Condition)
-        for condition in conditions:
-            condition.wait = self._again(condition.wait, 0, lambda found: not found)
+        global current
+        current = self
+        condition: Any = threading.Condition
+        condition.wait = self._again(condition.wait, 0, lambda found: not found)
         thread: Any = threading.Thread
         join = thread.join
         thread.join = self._again(join, 0, lambda _, waiting: waiting.is_alive(), whose=True)
-        queue: Any = queues.Queue
-        queue.get = self._again(queue.get, 1, None, (Empty,))
+        self.of_queues(queues)
         program: Any = subprocess.Popen
         for name, at in (("wait", 0), ("communicate", 1)):
             setattr(program, name, self._again(getattr(program, name), at, None, (subprocess.TimeoutExpired,)))
-        connections: Any = multiprocessing.connection
-        connections.wait = self._again(connections.wait, 1, lambda found: not found)
+        self.of_connections(multiprocessing.connection)
         chosen: Any = select
         chosen.select = self._again(chosen.select, 3, lambda found: not any(found))
         for kind in (selectors.SelectSelector, selectors.PollSelector, selectors.EpollSelector):
             selector: Any = kind
             selector.select = self._again(selector.select, 0, lambda found: not found)
+        self._locks()
+        self.of_locks(synchronize)
+        self._sockets()
         self._loops()
         self._alarms()
 
@@ -83,10 +90,14 @@ class Limits:
         if me in self._within or (_ORDER in sys.modules and sys.modules[_ORDER].is_waiting(me)):
             return 0.0, ""
         place = self.callers.note("limits", call, frame)
+        return self._more_of(place, seconds), place
+
+    def _more_of(self, place: str, seconds: float) -> float:
+        """Return how many seconds later the limit of a line is to be reached; 0: it stays as it is."""
         if place in self.callers.wanted or not self.callers.is_of_project(place):
-            return 0.0, place
+            return 0.0
         left = min(self.left, self.of_lines.setdefault(place, _LINE))
-        return max(min(left, max(_PATIENCE, seconds)), 0.0), place
+        return max(min(left, max(_PATIENCE, seconds)), 0.0)
 
     def spend(self, place: str, seconds: float) -> None:
         """Take from what a line may wait in vain."""
@@ -101,6 +112,7 @@ class Limits:
         errors: tuple[type[Exception], ...] = (),
         *,
         whose: bool = False,
+        call: str = "",
     ) -> Any:
         """Return a wait that is begun again where its limit was reached.
 
@@ -110,7 +122,9 @@ class Limits:
             in_vain: whether what it returned shows that; with ``whose``, it is given the object too.
             errors: what shows it otherwise.
             whose: as above.
+            call: what it is called in the record; by its module and name if empty.
         """
+        call = call or f"{original.__module__}.{original.__qualname__}"
         method = not isinstance(original, type(len)) and original.__qualname__.find(".") > 0
         at += method
 
@@ -119,7 +133,7 @@ class Limits:
             seconds = options.get("timeout", arguments[at] if len(arguments) > at else None)
             if not isinstance(seconds, (int, float)) or seconds <= 0 or _of_asyncio(sys._getframe(1)):
                 return original(*arguments, **options)
-            more, place = self.more(f"{original.__module__}.{original.__qualname__}", sys._getframe(1), seconds)
+            more, place = self.more(call, sys._getframe(1), seconds)
             if more <= 0:
                 return original(*arguments, **options)
             me = get_ident()
@@ -151,6 +165,80 @@ class Limits:
                 self._within.discard(me)
 
         return waited
+
+    def _locks(self) -> None:
+        """Reach the locks of C in their types: those that libraries have made are waited for by the program too."""
+        import threading
+
+        for kind, name in ((type(threading.Lock()), "Lock"), (type(threading.RLock()), "RLock")):
+            members = members_of(kind)
+            if "acquire" in members:
+                members["acquire"] = self._again(
+                    members["acquire"], 1, lambda found: not found, call=f"threading.{name}.acquire"
+                )
+                forget_cached(kind)
+
+    def of_locks(self, module: Any) -> None:
+        """The same for locks that processes share; ``module`` is ``multiprocessing.synchronize``, or a copy of it."""
+        module.Condition.wait = self._again(module.Condition.wait, 0, lambda found: not found)
+        shared = module.SemLock
+        make_methods = shared._make_methods
+
+        def made(lock: Any) -> None:
+            make_methods(lock)
+            lock.acquire = self._again(lock.acquire, 1, lambda found: not found, call="multiprocessing.Lock.acquire")
+
+        shared._make_methods = made
+
+    def of_queues(self, module: Any) -> None:
+        """The same for queues of processes; ``module`` is ``multiprocessing.queues``, or a copy of it."""
+        from queue import Empty
+
+        module.Queue.get = self._again(module.Queue.get, 1, None, (Empty,))
+
+    def of_connections(self, module: Any) -> None:
+        """The same for pipes; ``module`` is ``multiprocessing.connection``, or a copy of it."""
+        module.wait = self._again(module.wait, 1, lambda found: not found)
+
+    def _sockets(self) -> None:
+        """Receive and accept again where a limit was reached; its line is the one that set it."""
+        import socket
+        from weakref import WeakKeyDictionary
+
+        kind: Any = socket.socket
+        places: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        limit = kind.settimeout
+
+        def limited(one: Any, seconds: Any) -> None:
+            if isinstance(seconds, (int, float)) and seconds > 0:
+                places[one] = self.callers.note("limits", "socket.settimeout", sys._getframe(1))
+            limit(one, seconds)
+
+        def again(original: Any) -> Any:
+            @functools.wraps(original)
+            def received(one: Any, *arguments: Any, **options: Any) -> Any:
+                try:
+                    return original(one, *arguments, **options)
+                except TimeoutError:
+                    seconds, place = one.gettimeout(), places.get(one, "")
+                    more = self._more_of(place, seconds) if seconds else 0.0
+                    if more <= 0:
+                        raise
+                begin = self.monotonic()
+                limit(one, more)
+                try:
+                    return original(one, *arguments, **options)
+                finally:
+                    limit(one, seconds)
+                    spent = self.monotonic() - begin
+                    if spent >= more:
+                        self.spend(place, spent)
+
+            return received
+
+        kind.settimeout = limited
+        for name in ("recv", "recv_into", "recvfrom", "recvfrom_into", "accept"):
+            setattr(kind, name, again(getattr(kind, name)))
 
     def _loops(self) -> None:
         """Set timers of asyncio that are limits later."""

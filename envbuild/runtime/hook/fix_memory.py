@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .restarts import command_line, start_anew
+
 TUNABLES = "GLIBC_TUNABLES"
 _WITHOUT = "glibc.malloc.tcache_count=0"
 _GET_HANDLER = 305
@@ -25,14 +27,11 @@ _STEP = 32
 
 
 def restart() -> None:
-    """Start this process anew without small pieces kept by threads; return if that is so already.
+    """Start this process anew without small pieces kept by threads; return if that is so, or cannot be.
 
     The variable that does it is taken out again: the program finds the environment that it has in other runs.
     """
-    arguments = getattr(sys, "orig_argv", None)
     tunables = os.environ.get(TUNABLES, "")
-    if not arguments:
-        return
     if tunables.endswith(_WITHOUT):
         rest = tunables[: -len(_WITHOUT)].rstrip(":")
         if rest:
@@ -40,8 +39,9 @@ def restart() -> None:
         else:
             del os.environ[TUNABLES]
         return
-    os.environ[TUNABLES] = f"{tunables}:{_WITHOUT}" if tunables else _WITHOUT
-    os.execv(sys.executable, arguments)
+    if words := command_line():
+        os.environ[TUNABLES] = f"{tunables}:{_WITHOUT}" if tunables else _WITHOUT
+        start_anew(words)
 
 
 def fill_arrays(version: str) -> None:

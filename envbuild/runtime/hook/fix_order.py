@@ -1,13 +1,13 @@
 """Tasks that are done in the order in which they were begun, in an experiment (fix.py): one after another.
 
-Who begins a thread, a process, a program or a task waits until it has ended, ``_PATIENCE`` seconds at most: one that
-waits for others would never end; threads and processes that end with the program (``daemon``) only if they are the
-project's own. One that waits for a queue is waited for no longer. Of several threads or processes that take from one
-queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that come as they
-are completed come in the order of their beginning: ``as_completed`` and ``wait`` of ``concurrent.futures``,
-``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's ``generator_unordered``,
-``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Threads and processes
-of the standard library's own pools are left alone, as is what packages in C++ begin.
+Who begins a thread, a process, a program or a task, or forks itself, waits until it has ended, ``_PATIENCE`` seconds at
+most: one that waits for others would never end; threads and processes that end with the program (``daemon``) only if
+they are the project's own. One that waits for a queue is waited for no longer. Of several threads or processes that
+take from one queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that
+come as they are completed come in the order of their beginning: ``as_completed`` and ``wait`` of
+``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's
+``generator_unordered``, ``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Threads and
+processes of the standard library's own pools are left alone, as is what packages in C++ begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """
@@ -18,6 +18,8 @@ import os
 import sys
 import time
 from _thread import get_ident
+
+from .fix_clock import forget_cached, members_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def install(callers: Callers | None = None) -> None:
     _callers = callers
     _threads()
     _queues()
+    _simple_queues()
+    _forks()
     processes(process)
     shared_queues(queues)
     _programs()
@@ -160,6 +164,68 @@ def _queues() -> None:
     kind.get = got
 
 
+def _simple_queues() -> None:
+    """The same for queues of C, in their type; not for those by which the standard library's pools give tasks."""
+    import queue
+    import threading
+    from weakref import WeakKeyDictionary
+
+    kind: Any = queue.SimpleQueue
+    members = members_of(kind)
+    if "get" not in members:  # queues of Python, or an interpreter that gives no dictionary
+        return
+    take = members["get"]
+    main = get_ident()
+    holders: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
+
+    def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+        me = get_ident()
+        if me == main or sys._getframe(1).f_code.co_filename.startswith(_LIBRARY):
+            return take(self, block, timeout)
+        _waiting.add(me)
+        try:
+            taken = holders.setdefault(self, [threading.current_thread(), 0])
+            if taken[0].ident != me:
+                _until_left(taken)
+                taken[0] = threading.current_thread()
+            taken[1] += 1
+            return take(self, block, timeout)
+        finally:
+            _waiting.discard(me)
+
+    members["get"] = got
+    forget_cached(kind)
+
+
+def _forks() -> None:
+    """Have a child that the project forks end before its parent goes on; what it is asked for stays to be asked."""
+    system: Any = os
+    fork = os.fork
+
+    def forked() -> int:
+        frame = sys._getframe(1)
+        library = frame.f_code.co_filename.startswith(_LIBRARY)
+        child = fork()
+        if child and not library and (_callers is None or _callers.is_project(frame.f_code)):
+            noted("os.fork", frame)
+            _patience.wait(lambda seconds: _until_ended(child, seconds))
+        return child
+
+    system.fork = forked
+
+
+def _until_ended(child: int, seconds: float) -> None:
+    """Wait for the end of a process, and leave what there is to know of it to the program: it may ask ``os.wait``."""
+    ends = _patience.monotonic() + seconds
+    try:
+        while _patience.monotonic() < ends:
+            if os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                return
+            _sleep(_MOMENT)
+    except ChildProcessError:
+        return
+
+
 def _until_left(taken: list[Any]) -> None:
     """Wait until the thread that takes from a queue has ended, or does nothing for as long as patience has."""
     while taken[0].is_alive():
@@ -178,10 +244,12 @@ def _until_left(taken: list[Any]) -> None:
 
 
 def shared_queues(module: Any) -> None:
-    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``."""
-    from multiprocessing import process, util
+    """The same for processes that take from one queue; ``module`` is ``multiprocessing.queues``, or a copy of it."""
+    from importlib import import_module
     from weakref import ref
 
+    package = module.__name__.rpartition(".")[0]
+    process, util = (import_module(f"{package}.{name}") for name in ("process", "util"))
     kind: Any = module.Queue
     made, take = kind.__init__, kind.get
     held: set[int] = set()
@@ -236,18 +304,7 @@ def _programs() -> None:
         noted("subprocess.Popen", sys._getframe(1))
         _kept.append(program)  # one that nobody holds asks for the end of its child when it goes
         if options.get("stdin") != subprocess.PIPE:
-            _patience.wait(lambda seconds: _ended(program, seconds))
-
-    def _ended(program: Any, seconds: float) -> None:
-        """Wait for the end, and leave what there is to know of it to the program: it may ask ``os.wait``."""
-        ends = _patience.monotonic() + seconds
-        try:
-            while _patience.monotonic() < ends:
-                if os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
-                    return
-                _sleep(_MOMENT)
-        except ChildProcessError:
-            return
+            _patience.wait(lambda seconds: _until_ended(program.pid, seconds))
 
     programs: Any = subprocess.Popen
     programs.__init__ = begun

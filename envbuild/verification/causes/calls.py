@@ -42,7 +42,7 @@ _LIMITS = {
     "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
 }  # fmt: skip
 """Which argument is a limit of time, in seconds."""
-_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "get": 1, "acquire": 1}
+_WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "settimeout": 0, "get": 1, "acquire": 1}
 """Which argument of a method, not by name, is a limit of time if it is a number."""
 _LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
 """Names of arguments that are limits of time."""
@@ -453,6 +453,9 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
+        if isinstance(node, ast.Assign) and _gives_two_sets(node.value):
+            pairs = (each for each in node.targets if isinstance(each, ast.Tuple))
+            found.update({_target(each): node.lineno for pair in pairs for each in pair.elts})
         annotated = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             name = _target(target)
@@ -468,6 +471,12 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
                 names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
                 found.update({f".{name}": found[name] for name in names if name in found})
     return {name: line for name, line in found.items() if name and name not in others}
+
+
+def _gives_two_sets(value: ast.expr) -> bool:
+    """Whether a value is the tasks or futures that are done, and those that are not: ``await asyncio.wait(…)``."""
+    call = value.value if isinstance(value, ast.Await) else value
+    return isinstance(call, ast.Call) and last_name(call.func) == "wait" and bool(call.args)
 
 
 def _of_plain_values(annotation: ast.expr) -> bool:

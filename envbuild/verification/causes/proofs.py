@@ -14,6 +14,7 @@ from envbuild.record.processes import Listing
 from envbuild.verification.causes.calls import TIMEOUT, calls
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.causes.foreign import INSIDE
+from envbuild.verification.causes.hash_orders import without_order
 from envbuild.verification.causes.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -143,7 +144,7 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
     draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
     limits = _limits(evidence)
-    limited = set[str]()
+    limited, named = set[str](), set[str]()
     for culprit in culprits:
         if culprit.suspect == "clock" and culprit.place in limits and not of_project(culprit.file):
             if culprit.place not in limited:  # a package asks the clock at several lines to keep to one limit
@@ -151,6 +152,13 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
                 yield _of_limit(evidence, culprit, limits[culprit.place])
             continue
         own = of_project(culprit.file) or culprit.module == "__main__"
+        package = culprit.module.partition(".")[0]
+        lines = [] if own else without_order(package, evidence.sources or {})
+        if lines:  # the package asks for the keys of its hashes where the first table is made
+            if package not in named:
+                named.add(package)
+                yield _of_hashes(evidence, culprit, package, lines)
+            continue
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
         yield Finding(
@@ -160,6 +168,19 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
             attempt=_attempt(culprit, own=own),
         )
+
+
+def _of_hashes(evidence: Evidence, culprit: Culprit, package: str, lines: Sequence[str]) -> Finding:
+    """Return the lines whose results have the order of a hash for which a package draws keys, by a culprit's call."""
+    one = "what this line returns has" if len(lines) == 1 else "what one of these lines returns has"
+    return Finding(
+        area="entropy",
+        weight=PROVEN,
+        what=f"{one} the order of a hash whose keys the package {package} makes anew in each process "
+        f"({culprit.call}); {_proof(evidence.proven)}",
+        where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
+        attempt=_attempt(culprit, own=False),
+    )
 
 
 def _limits(evidence: Evidence) -> dict[str, str]:
@@ -198,6 +219,8 @@ def _attempt(culprit: Culprit, *, own: bool) -> str:
 def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
     """Yield what is proven though no line is known for certain; a line that is comes before what has none at all."""
     for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
+        if name == "layout" and "addresses" in names:  # the same
+            continue
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",

@@ -83,7 +83,8 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         and not _is_own_by_another_name(each, written)
         and not _is_limit_of(each, shown)
     ]
-    causes = [*shown, *(_demoted(each, written) for each in causes)]
+    own = [each for each in causes if _is_own_file(each, written) and not evidence.in_place]
+    causes = [*shown, *(_demoted(each, written) for each in causes if each not in own)]
     if evidence.proven:
         causes = [each for each in causes if each in shown or not _follows(each, written)]
         causes = [
@@ -116,6 +117,11 @@ def _is_disproved(evidence: Evidence, cause: Finding, suspect: str) -> bool:
 def _is_own_by_another_name(cause: Finding, written: Collection[str]) -> bool:
     """Whether one run alone read a file of this name, which it wrote itself: folders of runs are named by the time."""
     return cause.area in ("configs", "reads") and NOWHERE in (cause.before, cause.after) and cause.what in written
+
+
+def _is_own_file(cause: Finding, written: Collection[str]) -> bool:
+    """Whether what differs is a file that each run wrote, and read then: it had none of an earlier run."""
+    return cause.area in ("configs", "reads") and cause.what.partition(":")[0] in written
 
 
 def _is_of_table(finding: Finding, foreign: Sequence[Finding]) -> bool:

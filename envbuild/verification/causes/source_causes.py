@@ -141,6 +141,8 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
             row = _row(call)
             if row is None or call.line in idle.get(path, ()):
                 continue
+            if evidence.lock.environment.get(str(row.get("variable", ""))) == "1":
+                continue  # it has one thread in each run
             if not (alone and call.name in _QUEUES and has_one_order(source, call.line)):
                 yield path, call, row
 
@@ -261,7 +263,7 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     suspect = _suspect_of(evidence, row)
     if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
         return "proven"
-    if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
+    if any(_is_culprit(each, call, row, place) or _is_factory(evidence, each, call) for each in evidence.culprits):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
         if not any(each.suspect == suspect for each in evidence.culprits):
@@ -283,6 +285,17 @@ def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str
         return False
     made = culprit.call.startswith(f"{row['call']}.")
     return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
+
+
+def _is_factory(evidence: Evidence, culprit: Culprit, call: Call) -> bool:
+    """Whether generated code calls a function for the line that an experiment found: ``default_factory=time.time``.
+
+    It is the function that a class was given, if the sources name it once.
+    """
+    generated = culprit.file.startswith("<") and culprit.place and not culprit.place.startswith("<")
+    if not generated or call.name != culprit.call:
+        return False
+    return sum(each.name == call.name for source in (evidence.sources or {}).values() for each in calls(source)) == 1
 
 
 def of_operations(evidence: Evidence) -> Iterator[Finding]:

@@ -1,8 +1,12 @@
-"""What threads of a program run, as far as one file shows it: functions that they are given, and what these call."""
+"""What threads of a program run, as far as one file shows it: functions that they are given, and what these call.
+
+What a function draws from a generator that it has made itself is left out: nobody else draws from that.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from envbuild.verification.dataflow.targets import last_name
@@ -10,6 +14,8 @@ from envbuild.verification.dataflow.targets import last_name
 _TARGETS = {"Thread": 1, "Timer": 1, "run_in_executor": 1}
 """Which argument is the function that runs in a thread, by the last part of what is called; 0 for those of pools."""
 _OF_POOLS = frozenset(("submit", "map", "starmap", "imap", "imap_unordered", "apply_async", "map_async", "to_thread"))
+_MADE = frozenset(("Random", "RandomState", "Generator", "default_rng", "SystemRandom"))
+"""What makes a generator."""
 _NAMED = frozenset(("target", "function", "func", "fn"))
 
 
@@ -42,11 +48,39 @@ def _text(source: str, left: list[ast.AST], functions: dict[str, list[ast.AST]])
         node = left.pop()
         if id(node) in seen:
             continue
-        seen[id(node)] = ast.get_source_segment(source, node) or ""
+        seen[id(node)] = _without_own_draws(ast.get_source_segment(source, node) or "", source, node)
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
                 left += functions.get(last_name(each.func), [])
     return "\n".join(seen.values())
+
+
+def _without_own_draws(text: str, source: str, function: ast.AST) -> str:
+    """Leave draws from generators out of the text of a function that it gives to names of its own, and nothing else."""
+    given: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                given.setdefault(ast.unparse(target), []).append(node.value)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+            given.setdefault(node.id, [])
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            for name in node.names:
+                given.setdefault(name, []).append(None)
+    for name, values in given.items():
+        made = [each for each in values if isinstance(each, ast.Call) and _makes_generator(each)]
+        if not name.isidentifier() or not made or len(made) != len(values):
+            continue
+        for each in made:
+            text = text.replace(ast.get_source_segment(source, each) or "", "own()")
+        text = re.sub(rf"(?<![\w.]){name}\.\w+\(", "own(", text)
+    return text
+
+
+def _makes_generator(call: ast.Call) -> bool:
+    """Whether a call makes a generator that nothing else draws from; NumPy's may be given another one's bits."""
+    name = last_name(call.func)
+    return name in _MADE and (name != "Generator" or all(isinstance(each, ast.Call) for each in call.args))
 
 
 def _targets(tree: ast.Module) -> Iterator[ast.expr]:

@@ -223,6 +223,44 @@ def test_threads_that_take_from_one_queue_take_turns() -> None:
 
 
 @pytest.mark.subprocess
+def test_threads_that_take_from_a_queue_of_c_take_turns() -> None:
+    """The first one takes all; pools of the standard library, which have such queues, go on as they do."""
+    found = _found(
+        "fix_order",
+        "import queue, threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "fix_order.install()\n"
+        "found, tasks = [], queue.SimpleQueue()\n"
+        "def work(number):\n"
+        "    while (task := tasks.get()) is not None: found.append([number, task])\n"
+        "threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]\n"
+        "for each in threads: each.start()\n"
+        "for number in [*range(50), None, None, None]: tasks.put(number)\n"
+        "for each in threads: each.join()\n"
+        "with ThreadPoolExecutor(3) as pool: squares = list(pool.map(lambda number: number**2, range(4)))\n"
+        "print(json.dumps([found, squares]))\n",
+    )
+    assert found == [[[0, number] for number in range(50)], [0, 1, 4, 9]]
+
+
+@pytest.mark.subprocess
+def test_children_that_a_program_forks_end_one_after_another() -> None:
+    """Who asks for any child gets them in the order in which they were forked, with what each ended with."""
+    found = _found(
+        "fix_order",
+        "import time\n"
+        "fix_order.install(callers)\n"
+        "for number in range(4):\n"
+        "    if not os.fork():\n"
+        "        time.sleep(0.2 - number / 20)\n"
+        "        os._exit(number)\n"
+        "ends = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(4)]\n"
+        "print(json.dumps([ends, [each['call'] for each in callers.as_list()]]))\n",
+    )
+    assert found == [[0, 1, 2, 3], ["os.fork"]]
+
+
+@pytest.mark.subprocess
 def test_processes_that_take_from_one_queue_take_turns() -> None:
     """As threads; a pool of ``multiprocessing`` has one worker."""
     found, workers = _found(
@@ -499,6 +537,39 @@ def test_limits_of_time_are_not_reached() -> None:
     assert found == [None, False, None, "3", True]
 
 
+_OF_C = """code = '''
+import multiprocessing, socket, threading, time
+found = []
+def later(do): threading.Thread(target=lambda: (time.sleep(0.3), do())).start()
+for lock in (threading.Lock(), multiprocessing.Lock()):
+    lock.acquire(); later(lock.release)
+    found.append(lock.acquire(timeout=0.01))
+mine, theirs = socket.socketpair()
+mine.settimeout(0.01); later(lambda: theirs.send(b'5'))
+try: found.append(mine.recv(9).decode())
+except TimeoutError: found.append(None)
+found.append(mine.gettimeout())
+found.append(lock.acquire(False))
+'''
+callers = Callers(lambda path: path.endswith('program.py'), frozenset(REAL))
+fix_limits.Limits(callers).install()
+names = {}
+exec(compile(code, "/project/program.py", "exec"), names)
+lines = sorted({each["place"] for each in callers.as_list() if each["suspect"] == "limits"})
+print(json.dumps([names["found"], lines]))
+"""
+
+
+@pytest.mark.subprocess
+def test_limits_that_c_keeps_to_are_not_reached() -> None:
+    """Locks that are acquired with a limit, and sockets, whose line is the one that set it; a line may keep its own."""
+    found, lines = _found("fix_limits", _OF_C.replace("REAL", "()"))
+    assert found == [True, True, "5", 0.01, False]
+    assert lines == [f"/project/program.py:{number}" for number in (7, 9)]
+    found, _ = _found("fix_limits", _OF_C.replace("REAL", "['/project/program.py:7', '/project/program.py:9']"))
+    assert found == [False, False, None, 0.01, False]
+
+
 @pytest.mark.subprocess
 def test_a_wait_that_is_always_in_vain_has_an_end() -> None:
     """A program that asks now and then whether others are done waits for little longer than without the experiment."""
@@ -582,3 +653,28 @@ def test_tasks_are_put_in_order_only_where_the_order_is_fixed() -> None:
     )
     assert _found("fix", program) == []
     assert _found("fix", program.replace("limits", "order")) == ["envbuild.runtime.hook.fix_order"]
+
+
+@pytest.mark.subprocess
+def test_copies_of_multiprocessing_keep_no_limits_either() -> None:
+    """That of pathos is imported later, and is set up when it is."""
+    found = _found(
+        "fix_limits",
+        "from queue import Empty\n"
+        "from envbuild.runtime.hook.frameworks import for_multiprocess\n"
+        "class Queue:\n"
+        "    def get(self, block=True, timeout=None):\n"
+        "        if timeout < 1: raise Empty\n"
+        "        return timeout\n"
+        "copy = types.SimpleNamespace(Queue=Queue, __name__='copy.queues')\n"
+        "for_multiprocess.set_up_queues(copy, None)\n"
+        "try: Queue().get(timeout=0.1)\n"
+        "except Empty: print('[', end='')\n"
+        "callers = Callers(lambda path: path.endswith('program.py'), frozenset())\n"
+        "fix_limits.Limits(callers).install()\n"
+        "for_multiprocess.set_up_queues(copy, None)\n"
+        "names = {'queue': Queue()}\n"
+        "exec(compile('found = queue.get(timeout=0.1)', '/project/program.py', 'exec'), names)\n"
+        "print(names['found'], ']')\n",
+    )
+    assert found == [fix_limits._PATIENCE]

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from ..process import Process
 
+_LIMITS = f"{ORDER.rpartition('.')[0]}.fix_limits"
+"""The module that is there in an experiment with limits of time that are not reached."""
+
 
 def set_up_process(module: Any, process: Process) -> None:
     """Reseed each child by its identity; in an experiment with tasks in order, one after another."""
@@ -26,3 +29,29 @@ def set_up_pool(module: Any, process: Process) -> None:
     for_pools.set_up_pool(module, process)
     if ORDER in sys.modules:
         sys.modules[ORDER].pools(module)
+
+
+def set_up_synchronize(module: Any, process: Process) -> None:
+    """In an experiment with limits of time that are not reached, have its locks keep to none."""
+    if (limits := _limits()) is not None:
+        limits.of_locks(module)
+
+
+def set_up_queues(module: Any, process: Process) -> None:
+    """In an experiment with limits of time that are not reached, have its queues keep to none."""
+    if (limits := _limits()) is not None:
+        limits.of_queues(module)
+    if ORDER in sys.modules:
+        sys.modules[ORDER].shared_queues(module)
+
+
+def set_up_connection(module: Any, process: Process) -> None:
+    """In an experiment with limits of time that are not reached, have its pipes keep to none."""
+    if (limits := _limits()) is not None:
+        limits.of_connections(module)
+
+
+def _limits() -> Any:
+    """Return what keeps limits from being reached; None outside such an experiment."""
+    module = sys.modules.get(_LIMITS)
+    return module.current if module is not None else None
