@@ -22,6 +22,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from envbuild.core.patterns import lazy
 from envbuild.difference.text import shown
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.left_out import ALL, METRICS, LeftOut, Place, left_out_of, printed_by
@@ -62,7 +63,7 @@ _PAIRS = 2
 
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
-_PLAIN = re.compile(r"\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|\.\d+", re.IGNORECASE)
+_PLAIN = lazy(r"\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|\.\d+", re.IGNORECASE)
 _NEAR = 0.01
 _MOST = 2000
 """Places of many digits, and of few, of which experiments are made."""

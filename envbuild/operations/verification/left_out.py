@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from envbuild.core.patterns import lazy
 from envbuild.operations.verification.session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
-_FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,}")
+_FRACTION = lazy(r"\d\d:\d\d:\d\d[.,]\d{3,}")
 """A time of day with what may be a part of a second."""
 METRICS = "metrics"
 """Represents metrics among the names of streams and files."""

@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.record.shared_names import SharedNames, common_names
 from envbuild.verification.dataflow.unmeasured import label_before, pair_before
 from envbuild.verification.masking.doubtful import (
@@ -48,15 +49,15 @@ _NAMES = 100_000
 """Names that look drawn and are kept: of those behind them the common ones are not found where others are drawn."""
 _FORMS = 10_000
 """Forms of texts that are known to leave no doubt."""
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy(r"\d")
 _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
-_NUMBERS = re.compile(r"[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
-_PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?", re.IGNORECASE)
+_NUMBERS = lazy(r"[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
+_PLAIN = lazy(r"\d{1,20}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?", re.IGNORECASE)
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
-_DATA = re.compile(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
+_DATA = lazy(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
 """Identities that two runs have in common only if they are data: drawn ones, and those that count things."""
 _OF_HOSTS = ("host", "hostname", "node_name")
 _PATH = 300

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
@@ -43,8 +44,8 @@ from envbuild.verification.masking.printed import rows
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""
 
-_DIGITS, _REPEATED = re.compile(r"[\d.,]+"), re.compile(r"([^\w]|_)\1+")
-_CURSOR = re.compile(r"\x1b|\x08|\r(?!\n)")
+_DIGITS, _REPEATED = lazy(r"[\d.,]+"), lazy(r"([^\w]|_)\1+")
+_CURSOR = lazy(r"\x1b|\x08|\r(?!\n)")
 JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
 _TEXT = 8 << 20
@@ -55,44 +56,44 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
 """Keys of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
-_HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
+_HEXADECIMAL = lazy(r"800[2-5](?:[0-9a-f]{2})*2e")
 """A pickle: a digest has that form by chance in one of four million cases, and counts by its bytes then."""
-_PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
-_PLACES = re.compile(r"(?:\[\d+\])+\Z")
-_OF_MODEL = re.compile(
+_PACKED = lazy(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
+_PLACES = lazy(r"(?:\[\d+\])+\Z")
+_OF_MODEL = lazy(
     r"(?:\A|[\W_])(?:answer|argument|completion|content|generated|generation|hypothesis|hypotheses|label|output|prediction|reply|replies"
     r"|response|summary|target|text|translation)(?:s|_?texts?)?\Z",
     re.IGNORECASE,
 )
 """Names of texts that language models write, or are to write."""
-_OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_OF_COLLECTION = re.compile(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
+_OWN_NAME = lazy(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_SURROGATE = lazy("[\ud800-\udfff]")
+_OF_COLLECTION = lazy(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
 """Matplotlib's name of a form of which it draws many, such as the points of a scatter plot, behind two numbers that
 count (``draw_path_collection``)."""
-_COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
+_COUNTED = lazy(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
 """Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
-_DIGEST = re.compile(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
+_DIGEST = lazy(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
 """As long as that of a file, and no UUID: what was computed is no name for the moment."""
-_NAMED = re.compile(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
-_TAG = re.compile(r"(<[^<>]*>)")
-_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_NAMED = lazy(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
+_TAG = lazy(r"(<[^<>]*>)")
+_BINARY = lazy(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
-_PAGE = re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
-_OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
+_PAGE = lazy(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
+_OF_STYLER = lazy(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
 """A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
-_REFIT = re.compile(
+_REFIT = lazy(
     r"(\n {0,40}refit_time_: float<br>[^\n]*\n[^<]*</a>\s*</td>\s*<td class=\"fitted-att-type\">float</td>\s*<td>)"
     r"(\d[\d.]*(?:e-?\d+)?)(?=</td>)"
 )
 """The row of an attribute of ``GridSearchCV`` and its like (sklearn/utils/_repr_html/fitted_attributes.py)."""
-_CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
-_MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
+_CELLS = {mark: lazy(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
+_MARKUP = lazy(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
-_PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
+_PINS = lazy(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
 """Packages and their versions."""
-_OF_WANDB = re.compile(r"(?m)^wandb==")
+_OF_WANDB = lazy(r"(?m)^wandb==")
 """Weights & Biases writes them, itself among them, as folders list them: the order has no meaning there."""
 
 

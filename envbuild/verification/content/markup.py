@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below
@@ -14,15 +15,15 @@ from envbuild.verification.content.canonical import NESTED, Canonical, Unreadabl
 _SUITES = frozenset(("testsuites", "testsuite", "testcase"))
 _TIMED = {"time": "time", "timestamp": "time", "hostname": "identity"}
 """Attributes of JUnit's elements that are measurements. Elsewhere a bare ``time`` may be data."""
-_BARE = re.compile(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
+_BARE = lazy(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
 """A name of one word, such as ``time``, decides nothing by itself: XML holds data of all kinds."""
 _SURE = frozenset(("elapsed", "walltime"))
 """Words that no data have."""
-_SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+_SECONDS = lazy(r"\d+(?:\.\d*)?(?:e-?\d+)?")
+_NUMBER = lazy(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 _SPANS = frozenset(("rowspan", "colspan"))
 _PAGES = frozenset(("svg", "html"))
-_WHOLE = re.compile(r"\s*<(?:[?!]|html\b|svg\b)", re.IGNORECASE)
+_WHOLE = lazy(r"\s*<(?:[?!]|html\b|svg\b)", re.IGNORECASE)
 _EVENTS = 1_000_000
 
 Event = Callable[[Canonical], None]
