@@ -94,7 +94,7 @@ class LeftOut:
             if short or is_exact(number.text)
         }
         for path, content in self.runs[at].contents.items():
-            known = {**content.left_out, **content.numbers}
+            known = {**content.left_out, **content.series, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
         found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
         return found
@@ -102,7 +102,7 @@ class LeftOut:
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
-            known = {**content.left_out, **content.numbers}
+            known = {**content.left_out, **content.series, **content.numbers}
             names = {*content.short, *self._computed(_plain_times(content)), *self._computed_lines(content)}
             yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)

@@ -15,7 +15,7 @@ from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iterati
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
-from envbuild.verification.content.markup import read_fragment, read_xml
+from envbuild.verification.content.markup import Page, read_fragment, read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
@@ -164,8 +164,12 @@ def _lines(out: Canonical, path: str, text: str) -> None:
     So what was written over counts if no time is in it, and blanks at the end of lines do.
     """
     shown, by_clock = _CURSOR.search(text) is not None, 0
+    # In experiments cells have names, as in files that are read by their keys.
+    page = Page() if isinstance(out, Leaves) and _PAGE.match(text[:200]) is not None else None
     for row in rows(text.encode(), out.masks):
         where = _line(path, row.number - by_clock)
+        if page is not None and (name := page.line(row.text)):
+            where = f"{where}: {name}"
         if BY_CLOCK in row.masked.kinds:  # as on a stream, it may be there or not
             by_clock += 1
             out.leave_out_line(below(path, BY_CLOCK, ", "), row.text)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.masking.masks import Masks, moment_of
-from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON
+from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON, shown_moment
 
 MEASURED = frozenset(("times", "rates"))
 """What is masked in lines of which experiments are made."""
@@ -211,11 +211,9 @@ def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
     if masks.took > _SHORT:
         return
     for found in _SHOWN.finditer(text) if "datetime(" in text else ():
-        with suppress(ValueError):
-            year, month, day, hour, minute = (int(found[name]) for name in ("year", "month", "day", "hour", "minute"))
-            moment = datetime(year, month, day, hour, minute, int(found["second"] or 0), tzinfo=timezone.utc)
-            if masks.is_during(moment.timestamp()):
-                yield found.span()
+        moment = shown_moment(found)
+        if moment is not None and masks.is_during(moment):
+            yield found.span()
     if ":" not in text:
         return
     for found in _DATED.finditer(text):

@@ -28,7 +28,19 @@ from envbuild.record.measurements import (
 )
 from envbuild.record.printed import IGNORED
 from envbuild.verification.masking.days import Clocks, noon_near
-from envbuild.verification.masking.rules import NUMBER, OF_DAY, SHAPE, TABLE, TIME_OF_DAY, ZEROS, Rule, epoch, may_match
+from envbuild.verification.masking.rules import (
+    DATETIME,
+    NUMBER,
+    OF_DAY,
+    SHAPE,
+    TABLE,
+    TIME_OF_DAY,
+    ZEROS,
+    Rule,
+    epoch,
+    may_match,
+    shown_moment,
+)
 from envbuild.verification.masking.screen import BINARY, LONGEST_LINE
 
 _BEFORE = 26 * 3600.0
@@ -496,6 +508,9 @@ class Masks:
         if rule.moment is epoch:
             moment = epoch(found)
             return moment is not None and self.is_strange(moment)
+        if rule.text == DATETIME:  # whose microseconds look like a time of day
+            moment = shown_moment(found)
+            return moment is None or self.is_strange(moment, 1.0)
         return self._is_other_date(name, rule.moment(found) if rule.moment is not None else None)
 
     def _is_other_date(self, text: str, noon: float | None) -> bool:

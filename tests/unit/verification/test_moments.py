@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -319,3 +319,11 @@ def test_rows_of_numbers_take_no_time_that_grows_with_their_square() -> None:
 def test_durations_far_apart(one: str, other: str, *, far: bool) -> None:
     """By their sign, or a hundred times as long and a second at least."""
     assert are_far_apart(one, other) == far
+
+
+def test_microseconds_of_a_shown_date_are_no_time_of_day() -> None:
+    """``135614`` reads as 13:56:14; the second itself counts, and one of no run is quoted."""
+    shown = "started datetime.datetime({:%Y, %-m, %-d, %-H, %-M, %-S}, 135614)"
+    masks = masks_of(record())
+    assert masks.mask(shown.format(START)).strange == ()
+    assert masks.mask(shown.format(START - timedelta(hours=3))).strange
