@@ -115,6 +115,24 @@ def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source:
     assert found & {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch", "numpydoc"} == wanted
 
 
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ('assert numpyro.__version__.startswith("0.21.0")', "numpyro==0.21.0.*"),
+        ('assert numpyro.__version__.startswith("0.21.")', "numpyro==0.21.*"),
+        ('assert numpyro.__version__ == "0.21.0", "another"', "numpyro==0.21.0"),
+        ('assert numpyro.__version__ == "0.21.0"\nassert numpyro.__version__ == "0.20.0"', "numpyro"),
+        ('assert numpyro.__version__ >= "0.21.0"', "numpyro"),
+        ('assert numpyro.__version__.startswith("dev")', "numpyro"),
+        ('print(numpyro.__version__.startswith("0.21"))', "numpyro"),
+    ],
+)
+def test_a_version_that_a_program_insists_on_is_required(tmp_path: Path, lines: str, wanted: str) -> None:
+    """It would fail at once with another one; versions in which files do not agree are left open."""
+    found = guessed(project(tmp_path, train_py=f"import numpyro\n{lines}\n")).requirements
+    assert [each for each in found if each.startswith("numpyro")] == [wanted]
+
+
 def test_well_known_packages_are_required_by_their_distribution(tmp_path: Path) -> None:
     """Names of modules that are not those of their distributions, and such as are."""
     found = guessed(project(tmp_path, train_py="import Levenshtein, ml_collections, pynvml, regex, trl"))
