@@ -180,7 +180,7 @@ class InDoubt:
     def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
         """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""
         of_lines: dict[tuple[str, str], list[Place]] = {}
-        for path, name in self.places:
+        for path, name in (*self.places, *self.short):
             if path in STREAMS and (path, name) in self.doubtful:
                 of_lines.setdefault((path, name.partition(",")[0]), []).append((path, name))
         return frozenset(
