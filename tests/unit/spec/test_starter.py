@@ -98,6 +98,7 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
         ("import torch\nfrom torch.utils.tensorboard import SummaryWriter", {"tensorboard", "torch"}),
         ("import pandas as pd\npd.read_parquet('a.parquet').to_excel('a.xlsx')", {"pyarrow", "openpyxl"}),
         ("import torch\nfrom skorch.helper import parse_args", {"numpydoc", "torch"}),
+        ("import optuna\noptuna.integration.OptunaSearchCV(model, space)", {"optuna-integration[sklearn]"}),
         ("import skorch, torch\nargs = parser.parse_args()", {"torch"}),
         ("import polars as pl\npl.read_parquet('a.parquet')", set()),
         ("import keras\nkeras.callbacks.CSVLogger('log.csv')", set()),
@@ -112,7 +113,8 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
 def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source: str, wanted: set[str]) -> None:
     """A library that does not require a package fails without it only when the program comes to it."""
     found = set(guessed(project(tmp_path, train_py=source)).requirements)
-    assert found & {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch", "numpydoc"} == wanted
+    known = {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch", "numpydoc", "optuna-integration[sklearn]"}
+    assert found & known == wanted
 
 
 @pytest.mark.parametrize(
