@@ -163,7 +163,7 @@ def _requirements(
         return lines, "Python packages, from pyproject.toml.", ()
     if lines := _valid(poetry):
         return lines, "Python packages, from pyproject.toml (Poetry's table).", ()
-    imports, optional = _imports(folder)
+    imports, optional, versions = _imports(folder)
     imported = sorted(imports)
     known = {DISTRIBUTIONS[name] for name in imported if name in DISTRIBUTIONS} | optional
     known |= {*frameworks_for(known)}
@@ -179,7 +179,9 @@ def _requirements(
     if known:
         if _notebooks_alone(folder):
             known |= {"ipykernel", "nbconvert"}
-        return tuple(sorted(known)), "Python packages, guessed from the imports of your code.", unknown
+        pins = {DISTRIBUTIONS[name]: version for name, version in versions.items() if name in DISTRIBUTIONS}
+        lines = tuple(f"{name}=={pins[name]}" if name in pins else name for name in sorted(known))
+        return lines, "Python packages, guessed from the imports of your code.", unknown
     return (), 'Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".', unknown
 
 
@@ -262,11 +264,12 @@ def _parses(source: str) -> bool:
     return True
 
 
-def _imports(folder: Path) -> tuple[set[str], set[str]]:
-    """Return top-level names imported from elsewhere, and distributions that parts of these need.
+def _imports(folder: Path) -> tuple[set[str], set[str], dict[str, str]]:
+    """Return top-level names imported from elsewhere, distributions that parts of these need, and asserted versions.
 
-    The standard library and the project's own modules are left out.
+    The standard library and the project's own modules are left out, and versions in which files do not agree.
     """
+    versions: dict[str, set[str]] = {}
     names: set[str] = set()
     used: set[tuple[str, str]] = set()
     own = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
@@ -281,8 +284,11 @@ def _imports(folder: Path) -> tuple[set[str], set[str]]:
             continue
         names |= set(_imported(tree)) - siblings
         used |= set(names_in(tree))
+        for name, version in stated.asserted(tree):
+            versions.setdefault(name, set()).add(version)
     found = {name for name in names - own - sys.stdlib_module_names if name.isascii()}
-    return found, set(optional_of(used, found))
+    pins = {name: next(iter(each)) for name, each in versions.items() if len(each) == 1}
+    return found, set(optional_of(used, found)), pins
 
 
 _COLAB = frozenset({"google.colab"})

@@ -197,6 +197,7 @@ DISTRIBUTIONS = {
     "optimum": "optimum",
     "optree": "optree",
     "optuna": "optuna",
+    "optuna_integration": "optuna-integration",
     "orbax": "orbax-checkpoint",
     "orjson": "orjson",
     "ot": "pot",

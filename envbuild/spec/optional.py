@@ -6,18 +6,29 @@ import ast
 from collections.abc import Collection, Iterator
 
 _FRAMEWORKS = frozenset(("keras", "tensorflow", "torch"))
+_OPTUNA = frozenset(("optuna",))
 _PANDAS = frozenset(("pandas",))
 _LIGHTNING = frozenset(("lightning", "pytorch_lightning"))
+_SKORCH = frozenset(("skorch",))
 _TRANSFORMERS = frozenset(("transformers",))
 _WANTED = {
+    "CatBoostPruningCallback": (_OPTUNA, "optuna-integration"),
+    "LightGBMPruningCallback": (_OPTUNA, "optuna-integration"),
+    "LightGBMTuner": (_OPTUNA, "optuna-integration"),
+    "LightGBMTunerCV": (_OPTUNA, "optuna-integration"),
+    "OptunaSearchCV": (_OPTUNA, "optuna-integration[sklearn]"),
+    "PyTorchLightningPruningCallback": (_OPTUNA, "optuna-integration"),
     "Seq2SeqTrainer": (_TRANSFORMERS, "accelerate"),
     "Seq2SeqTrainingArguments": (_TRANSFORMERS, "accelerate"),
     "SummaryWriter": (_FRAMEWORKS, "tensorboard"),
     "TensorBoard": (_FRAMEWORKS, "tensorboard"),
     "TensorBoardLogger": (_LIGHTNING, "tensorboard"),
+    "TFKerasPruningCallback": (_OPTUNA, "optuna-integration"),
     "Trainer": (_TRANSFORMERS, "accelerate"),
     "TrainingArguments": (_TRANSFORMERS, "accelerate"),
+    "XGBoostPruningCallback": (_OPTUNA, "optuna-integration"),
     "create_file_writer": (_FRAMEWORKS, "tensorboard"),
+    "parse_args": (_SKORCH, "numpydoc"),
     "read_excel": (_PANDAS, "openpyxl"),
     "read_feather": (_PANDAS, "pyarrow"),
     "read_hdf": (_PANDAS, "tables"),
@@ -30,7 +41,10 @@ _WANTED = {
 }
 """What a program names, to the packages that have it, and the distribution that is needed then: TensorFlow 2.21 no
 longer requires tensorboard; pandas' are optional (pandas.pydata.org, "Optional dependencies"); accelerate and torch are
-in the extra ``torch`` of transformers."""
+in the extra ``torch`` of transformers; skorch reads the descriptions of arguments by numpydoc (skorch/cli.py);
+Optuna 4 has its parts for other libraries in a distribution of their own (optuna/integration/__init__.py)."""
+_ELSEWHERE = frozenset(("parse_args",))
+"""Names that objects of other libraries have too: only the import counts."""
 _ON_ONE_OF = {
     "diffusers": ("torch", ("torch",)),
     "keras": ("tensorflow-cpu", ("tensorflow-cpu", "torch", "jax")),
@@ -65,7 +79,7 @@ def names_in(tree: ast.AST) -> Iterator[tuple[str, str]]:
     Each is behind the top-level module that it is imported from; of attributes nothing shows that.
     """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in _WANTED:
+        if isinstance(node, ast.Attribute) and node.attr in _WANTED and node.attr not in _ELSEWHERE:
             yield "", node.attr
         elif isinstance(node, ast.ImportFrom) and not node.level:
             top = (node.module or "").partition(".")[0]

@@ -57,6 +57,36 @@ def of_poetry(table: Mapping[str, Any]) -> tuple[str, list[str]]:
     return python, lines
 
 
+def asserted(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield modules and the versions that a program refuses to run without, as examples of Pyro and NumPyro do.
+
+    That is ``assert numpyro.__version__.startswith("0.21.0")``, or ``==``.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assert(
+                test=ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Attribute(value=ast.Name(id=module), attr="__version__"), attr="startswith"
+                    ),
+                    args=[ast.Constant(value=str(version))],
+                )
+            ):
+                version = version.rstrip(".") + ".*"
+            case ast.Assert(
+                test=ast.Compare(
+                    left=ast.Attribute(value=ast.Name(id=module), attr="__version__"),
+                    ops=[ast.Eq()],
+                    comparators=[ast.Constant(value=str(version))],
+                )
+            ):
+                pass
+            case _:
+                continue
+        if _EXACT.fullmatch(version) is not None:
+            yield module, version
+
+
 def _literal(tree: ast.Module) -> Iterator[str]:
     """Yield the texts of ``install_requires``: a list in the call of ``setup``, or one under a name."""
     named = {

@@ -9,13 +9,13 @@ and what else is in them. Of what is printed, times and the like are masked (``m
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
 from envbuild.core.digest import sha256_json
+from envbuild.core.patterns import lazy
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes
 from envbuild.record.compare_printed import only_order_differs, several_processes
@@ -33,16 +33,16 @@ from envbuild.verification.verdict import ChannelKind, some
 _METRIC = "metric:"
 _NO_FOLDERS = frozenset(("", "keras", "standard output"))
 """Sources of metrics that are no folders."""
-_NUMBERED = re.compile(r"\d{4}")
+_NUMBERED = lazy(r"\d{4}")
 """Names with a time, or drawn for a run, have it."""
 _LATER = "a later value"
 """Where two files differ beyond the entries that are kept to be shown."""
 _MANY = 100
 """Metrics of one source, or values of one, from which a record may lack some."""
-_EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
-_ROLLED, _NUMBER_OF_LOG = re.compile(r"(?:\.(\d{1,4}))?"), re.compile(r"\.\d{1,4}\Z")
+_EVENTS = lazy(r"events\.out\.tfevents\.\d+\..*")
+_ROLLED, _NUMBER_OF_LOG = lazy(r"(?:\.(\d{1,4}))?"), lazy(r"\.\d{1,4}\Z")
 """What ``RotatingFileHandler`` puts behind the name of a log that was full, the highest number behind the oldest."""
-_TEMPORARY = re.compile(r"(?<=/)tmp(?!_[a-z]+_\d+(?:[/.]|\Z))[a-z0-9_]{8}(?=[/.]|\Z)")
+_TEMPORARY = lazy(r"(?<=/)tmp(?!_[a-z]+_\d+(?:[/.]|\Z))[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
 
 

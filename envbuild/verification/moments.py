@@ -7,11 +7,11 @@ one in each run, is quoted; so are times that are of files that the program was 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 
+from envbuild.core.patterns import lazy
 from envbuild.core.text import encodable
 from envbuild.verification.channels import event_files, file_table, outside_table
 from envbuild.verification.content.canonical import moment_text
@@ -27,10 +27,8 @@ _LONG = 300
 """Characters of the times of one place that are shown."""
 _FAR = 300.0
 """Seconds by which the clock of a file server may be off."""
-_EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10})(?:\d{3}|\d{6}|\d{9})?(?![\d])")
-_DATE = re.compile(
-    r"(?<!\d)(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_T /.:]{0,2}(\d\d)[-_.:h]?([0-5]\d)[-_.:m]?([0-5]\d)(?!\d)"
-)
+_EPOCH = lazy(r"(?<![\d.])(?P<whole>\d{10})(?:\d{3}|\d{6}|\d{9})?(?![\d])")
+_DATE = lazy(r"(?<!\d)(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_T /.:]{0,2}(\d\d)[-_.:h]?([0-5]\d)[-_.:m]?([0-5]\d)(?!\d)")
 
 
 def strange_times(runs: Sequence[Ran], ignore: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
+from envbuild.core.patterns import lazy
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.shared_names import shortened
 from envbuild.verification.channels import file_table, outside_table
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _Name = TypeVar("_Name", str, bytes)
 _STREAMS = {"stdout": "standard output", "stderr": "standard error"}
 _DATED = "⟨date⟩"
-_DIGIT = re.compile(rb"\d")
+_DIGIT = lazy(rb"\d")
 _DIGITS = 6
 """Of the shortest time in a name, a time of day: ``05h16m03``."""
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.render.modules import above, folder_of_module, in_project
 from envbuild.cli.render.run import lacking, requirement
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record import printed
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def advice(tail: str, record: Record, project: Path) -> str:
         record: of the program.
         project: the folder that it was started in.
     """
-    if found := _missing_module(tail, project, above(record.directory)):
+    script = record.script.path if record.script and record.directory == WORKSPACE else ""
+    if found := _missing_module(tail, project, above(record.directory), script):
         return found
     error = tail[max(tail.find("Traceback (most recent call last)"), 0) :]
     if (name := _NO_NAME.search(error)) is not None:
@@ -100,7 +102,7 @@ def _programs(error: str) -> Iterator[str]:
         yield next(filter(None, found.groups()))
 
 
-def _missing_module(tail: str, project: Path, up: str = ".") -> str:
+def _missing_module(tail: str, project: Path, up: str = ".", script: str = "") -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^(?:ModuleNotFound|Import)Error: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
     found = found or re.search(r"^\S*python[\d.]*: No module named ([\w.]+)$", tail, re.MULTILINE)  # python -m pip
@@ -109,7 +111,7 @@ def _missing_module(tail: str, project: Path, up: str = ".") -> str:
     top = found[1].partition(".")[0]
     folder = folder_of_module(project / up, top)
     if folder is not None:
-        return in_project(top, folder, above=up)
+        return in_project(top, folder, script, up)
     package, known = requirement(top)
     name = package if package in found[1] else f"[{package}]"
     condition = f"{found[1]}: {known}" if known else f"if {found[1]} is a package"

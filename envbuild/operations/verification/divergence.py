@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
+from envbuild.core.patterns import lazy
 from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
-_PYTHON, _SWITCH = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?"), re.compile(r"-[bBdEiIOPqsSuvx]+")
+_PYTHON, _SWITCH = lazy(r"(?:.*/)?python(?:3(?:\.\d+)?)?"), lazy(r"-[bBdEiIOPqsSuvx]+")
 """A command that is Python's, and its options without a value."""
 _TEXTS = 20
 """Files that are compared line by line."""

@@ -22,6 +22,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from envbuild.core.patterns import lazy
 from envbuild.difference.text import shown
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.left_out import ALL, METRICS, LeftOut, Place, left_out_of, printed_by
@@ -62,7 +63,7 @@ _PAIRS = 2
 
 _FULL = 15
 """Digits of a number that show that it was not rounded to be shown."""
-_PLAIN = re.compile(r"\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|\.\d+", re.IGNORECASE)
+_PLAIN = lazy(r"\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|\.\d+", re.IGNORECASE)
 _NEAR = 0.01
 _MOST = 2000
 """Places of many digits, and of few, of which experiments are made."""
@@ -179,7 +180,7 @@ class InDoubt:
     def lines(self, measured: frozenset[Place]) -> frozenset[tuple[str, int]]:
         """Return the streams and lines whose doubtful numbers are all among those that were ``measured``."""
         of_lines: dict[tuple[str, str], list[Place]] = {}
-        for path, name in self.places:
+        for path, name in (*self.places, *self.short):
             if path in STREAMS and (path, name) in self.doubtful:
                 of_lines.setdefault((path, name.partition(",")[0]), []).append((path, name))
         return frozenset(
@@ -284,7 +285,8 @@ def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
 def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[Place], list[Place]]:
     """Return the places that follow a fixed clock exactly: when it begins days later, and goes faster.
 
-    They are in printed lines, and in files that are equal but for what was left out, if they are one plain number.
+    They are in printed lines, and in files that are equal but for what was left out, if they are plain numbers. Of a
+    place with several numbers, such as a column, each follows the clock, or is the same in all runs.
 
     What is drawn, or left to luck, is another number in each of these runs, and so is what depends on the date, or on
     how much is done in a time.
@@ -295,7 +297,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     Also return places of numbers that a fixed clock repeats, and that depend on when it begins though they are no date:
     of a generator that the time seeds. How long something takes does not depend on that.
     """
-    places = [place for place in doubts.places if place[0] in STREAMS or _is_plain(doubts.known[0][place])]
+    places = [place for place in doubts.places if place[0] in STREAMS or _are_plain(doubts.known[0][place])]
     places += doubts.short
     left = LeftOut(session=laboratory.session)
     clocks: list[When] = []
@@ -325,9 +327,27 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     }
     kinds = {place: _kind(each) for place, each in seen.items()}
     measured = frozenset(place for place, kind in kinds.items() if kind in _FOLLOWS)
+    several = {
+        place: differing
+        for place in places
+        if all(place in each for each in values)
+        and (differing := _several([each[place] for each in doubts.known], [each[place] for each in values]))
+    }
+    measured |= {
+        place
+        for place, differing in several.items()
+        if all(_kind([(span, real), *zip(clocks, fixed, strict=True)]) in _FOLLOWS for real, fixed in differing)
+    }
     begun = [place for place, kind in kinds.items() if kind == "" and _far(values[0][place], values[1][place])]
     follow = [
-        at for at in short if values[0][at] == values[1][at] and _goes_faster(values[0][at], values[2][at], now, faster)
+        at
+        for at in short - measured
+        if values[0][at] == values[1][at]
+        and all(
+            _goes_faster(slow, fast, now, faster)
+            for slow, fast in ((fixed[0], fixed[2]) for _, fixed in several.get(at, ()))
+        )
+        and (at in several or _goes_faster(values[0][at], values[2][at], now, faster))
     ]
     if not begun and not follow:
         return measured, []
@@ -376,6 +396,29 @@ def _same_elsewhere(left: LeftOut, before: LeftOut, stream: str) -> bool:
 def _is_plain(text: str) -> bool:
     """Whether a value is one number; of other values in files digests are known."""
     return _PLAIN.fullmatch(text.replace(",", "")) is not None
+
+
+def _are_plain(text: str) -> bool:
+    """Whether a value is one number or several."""
+    return all(map(_is_plain, text.split(" ")))
+
+
+def _several(known: Sequence[str], fixed: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+    """Return the numbers of a place with several that are not the same in all runs: of the first run, and the others.
+
+    Args:
+        known: the place's value in the runs that were compared.
+        fixed: in those with a fixed clock.
+
+    Returns:
+        Nothing if it has one number, if it is no row of numbers in all runs, or if some have more than others.
+    """
+    rows = [text.split(" ") for text in (*known, *fixed)]
+    count = len(rows[0])
+    if count < 2 or any(len(row) != count or not all(map(_is_plain, row)) for row in rows):
+        return []
+    columns = [*zip(*rows, strict=True)]
+    return [(column[0], column[len(known) :]) for column in columns if len({*column}) > 1]
 
 
 def _kind(values: Sequence[tuple[When, str]]) -> str:

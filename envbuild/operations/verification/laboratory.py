@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events, MoreRuns
@@ -42,7 +42,7 @@ _OF_DAY = 60.0
 """Seconds for which a fixed clock has times of day; who asks it more often has those in common in both runs."""
 _TEXT = 1 << 18
 """Bytes of a stream that are kept of each run for that."""
-_OF_THREADS = re.compile(r"_(?:NUM|MAX|MAXIMUM)_(?:\w+_)?THREADS\Z|\ANPROC\Z|\APJRT_NPROC\Z")
+_OF_THREADS = lazy(r"_(?:NUM|MAX|MAXIMUM)_(?:\w+_)?THREADS\Z|\ANPROC\Z|\APJRT_NPROC\Z")
 """Variables that say how many threads a library has."""
 _SWITCHES = (
     "torch.set_num_threads",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from envbuild.core.patterns import lazy
 from envbuild.operations.verification.session import ignored_lines
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
-_FRACTION = re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,}")
+_FRACTION = lazy(r"\d\d:\d\d:\d\d[.,]\d{3,}")
 """A time of day with what may be a part of a second."""
 METRICS = "metrics"
 """Represents metrics among the names of streams and files."""
@@ -94,7 +94,7 @@ class LeftOut:
             if short or is_exact(number.text)
         }
         for path, content in self.runs[at].contents.items():
-            known = {**content.left_out, **content.numbers}
+            known = {**content.left_out, **content.series, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
         found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
         return found
@@ -102,7 +102,7 @@ class LeftOut:
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
-            known = {**content.left_out, **content.numbers}
+            known = {**content.left_out, **content.series, **content.numbers}
             names = {*content.short, *self._computed(_plain_times(content)), *self._computed_lines(content)}
             yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from envbuild.core.fs import read_foreign
+from envbuild.core.patterns import lazy
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import STREAMS, kept
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 _GRACE = 30
 """Seconds that the run may take beyond three times as long as another one."""
-_BARE = re.compile(r"[0-9a-f]{8,40}")
-_EXPERIMENT, _SNAPSHOT = re.compile(r"[1-9]\d{17}"), ".snapshot"
+_BARE = lazy(r"[0-9a-f]{8,40}")
+_EXPERIMENT, _SNAPSHOT = lazy(r"[1-9]\d{17}"), ".snapshot"
 """The name of an experiment of MLflow's, and the end of TensorFlow's files, whose names no Python code draws."""
 _DIGITS = 32
 """Of a draw that becomes a UUID."""
@@ -50,14 +51,14 @@ _MOST = 20
 """Names that are quoted."""
 _TEXT, _FILES = 1 << 20, 1000
 """Bytes of a file in which UUIDs are looked for, and how many files."""
-_UUID = re.compile(
+_UUID = lazy(
     rb"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[124678][0-9A-Fa-f]{3}-[89abAB][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
 )
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
-_BARE_UUID = re.compile(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
+_BARE_UUID = lazy(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
 """Without dashes, of which those with a time of the run are masked."""
-_ANY_ADDRESS = re.compile(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
-_ADDRESS = re.compile(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
+_ANY_ADDRESS = lazy(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
+_ADDRESS = lazy(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
 
 def undrawn_names(session: Session, engine: RunEngine | None, events: Events) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from envbuild.core.patterns import lazy
 from envbuild.core.redact import MASK
 from envbuild.record.model import Record
 from envbuild.record.processes import effective
@@ -20,21 +21,21 @@ from envbuild.verification.causes.evidence import Evidence
 from envbuild.verification.dataflow.targets import last_name
 
 _PARSED = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args"))
-_EXPOSING = re.compile(r"\b(?:globals|locals|eval|exec|vars|getattr)\s*\(|\bfire\b|\bimport_module\b|\bsys\.modules\b")
+_EXPOSING = lazy(r"\b(?:globals|locals|eval|exec|vars|getattr)\s*\(|\bfire\b|\bimport_module\b|\bsys\.modules\b")
 """A program with one of these may call functions by names that it does not write."""
-_FROM_OUTSIDE = re.compile(
+_FROM_OUTSIDE = lazy(
     r"PATH|HOME|HOST|USER|SHELL|LANG|LC_|TZ|PWD|TMP|TEMP|PYTHON|ENVBUILD|OMP|MKL|BLAS|CUDA|NVIDIA|XLA|TF_|RANK|SIZE|MASTER"
     r"|SLURM|OMPI|PMI|WORKER|TERM|LD_|KAGGLE|COLAB|CI\Z"
 )
 """Variables that somebody else may set: the image, the hook, launchers of jobs, the frameworks themselves."""
-_SETS = re.compile(
+_SETS = lazy(
     r"environ\s*(?:\[[^\]\n]*\]\s*\+?=(?!=)|\.(?:update|setdefault|pop|clear)\b|\s*\|?=(?!=))|\bputenv\b|\bload_dotenv\b"
 )
 """How a program sets variables of its own environment."""
-_ARGUMENTS_CHANGED = re.compile(
+_ARGUMENTS_CHANGED = lazy(
     r"\bargv\s*(?:\[[^\]\n]*\]\s*)?\+?=(?!=)|\bargv\.(?:pop|remove|append|insert|extend|clear|reverse|sort)\b|\bdel\s.*\bargv\b"
 )
-_CALLED_FROM_OUTSIDE = re.compile(r"__|test|setup|teardown|pytest_|main\Z|cli\Z|app\Z|run\Z")
+_CALLED_FROM_OUTSIDE = lazy(r"__|test|setup|teardown|pytest_|main\Z|cli\Z|app\Z|run\Z")
 """Functions that test runners, entry points and ``python -c`` call."""
 _UNKNOWN = object()
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.dataflow.targets import last_name
 from envbuild.verification.dataflow.uses import Use, Uses
@@ -33,7 +34,7 @@ _COMMANDS = frozenset(
 )
 """Programs whose output is another one each time, by their first words."""
 _SHELL_RANDOM = "$RANDOM"
-_PATHS = re.compile(
+_PATHS = lazy(
     r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
 )
@@ -44,30 +45,30 @@ _LIMITS = {
 """Which argument is a limit of time, in seconds."""
 _WAITS = {"wait": 0, "result": 0, "exception": 0, "join": 0, "poll": 0, "settimeout": 0, "get": 1, "acquire": 1}
 """Which argument of a method, not by name, is a limit of time if it is a number."""
-_LIMITED = re.compile(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
+_LIMITED = lazy(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(?:_s|_sec|_seconds)?\Z")
 """Names of arguments that are limits of time."""
 _CONTEXTS = frozenset(("multiprocessing.get_context", "multiprocessing.Manager"))
 """What they return has functions and classes of ``multiprocessing``."""
-_ATTRIBUTE = re.compile(r"st_|authkey\Z")
+_ATTRIBUTE = lazy(r"st_|authkey\Z")
 """Of files' status, and of processes."""
 SQL_TIME = "SQL now"
-_SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
-_SQL_TIME = re.compile(
+_SQL = lazy(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
+_SQL_TIME = lazy(
     r"'now'|\bcurrent_(?:timestamp|date|time)\b|\blocaltime(?:stamp)?\b|\b(?:now|getdate|unixepoch|clock_timestamp)\(\)"
     r"|\bsysdate\b",
     re.IGNORECASE,
 )
 """What gives the time in SQL: of SQLite, and of other databases."""
 SQL_RANDOM = "SQL random"
-_SQL_RANDOM = re.compile(
+_SQL_RANDOM = lazy(
     r"\b(?:random|rand|newid|uuid|uuidv4|uuidv7|gen_random_uuid)\s*\(\s*\)|\brandomblob\s*\("
     r"|\b(?:using\s+sample|tablesample)\b(?!.*\b(?:repeatable|seed)\b)",
     re.IGNORECASE | re.DOTALL,
 )
 """What draws in SQL: of SQLite, DuckDB, PostgreSQL and others, from a generator that is the database's own."""
-_SQL_SEED = re.compile(r"\bsetseed\s*\(", re.IGNORECASE)
+_SQL_SEED = lazy(r"\bsetseed\s*\(", re.IGNORECASE)
 """What seeds it: the ``setseed()`` of DuckDB and PostgreSQL."""
-_FORKS = re.compile(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
+_FORKS = lazy(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
 """Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
@@ -106,7 +107,7 @@ _REDUCING = frozenset(
     ]
 )
 """Functions of NumPy that leave elements out where others write some elements only."""
-_IGNORING = re.compile(r"-[A-Za-z]*[IE][A-Za-z]*")
+_IGNORING = lazy(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
 _STEPS = 2
 """A parameter has a function by default, and an attribute gets it of the parameter."""

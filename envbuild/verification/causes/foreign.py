@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from envbuild.core.patterns import lazy
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
@@ -41,8 +42,8 @@ _LONG_PATH = 300
 _BEFORE = frozenset(("env", "exec", "nice", "nohup", "sudo", "time", "command", "stdbuf", "xargs", "setsid"))
 """Programs that start the one behind them."""
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
-_OPERATOR = re.compile(r"[;|&()<>\n]+")
-_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_OPERATOR = lazy(r"[;|&()<>\n]+")
+_INNER = lazy(r"\$\(([^()]*)\)|`([^`]*)`")
 _OPEN = frozenset(("do", "then", "else", "elif", "if", "while", "until", "!", "{"))
 """Words of a shell after which a command begins."""
 
@@ -101,11 +102,11 @@ _LANGUAGES = (
         attempt='rand("twister", N) and randn("twister", N) first',
     ),
 )  # fmt: skip
-_RANDOM = re.compile(r"\$\{?S?RANDOM\b|\(\([^()]*\bS?RANDOM\b")
-_RANDOM_SEEDED = re.compile(r"(?:^|[;\s])RANDOM=[\w$]")
-_COREUTILS = re.compile(r"shuf\b|sort\s(?:.*\s)?(?:-[a-zA-Z]*R|--random-sort)\b")
+_RANDOM = lazy(r"\$\{?S?RANDOM\b|\(\([^()]*\bS?RANDOM\b")
+_RANDOM_SEEDED = lazy(r"(?:^|[;\s])RANDOM=[\w$]")
+_COREUTILS = lazy(r"shuf\b|sort\s(?:.*\s)?(?:-[a-zA-Z]*R|--random-sort)\b")
 _OF_C = (".c", ".cc", ".cpp", ".cxx", ".C")
-_C_DRAWS = re.compile(
+_C_DRAWS = lazy(
     r"\bs(?:rand|random|rand48)\s*\([^)]*(?:time|getpid|clock)|\brandom_device\b|\b(?:arc4random|getrandom|getentropy)\w*\s*\("
 )
 """``rand()`` without ``srand()`` repeats (C11, 7.22.2.2)."""

@@ -7,12 +7,12 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET
 
+from envbuild.core.patterns import lazy
 from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.compare_printed import only_order_differs
 from envbuild.record.model import Record
@@ -235,9 +235,9 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
 
 _OF_PLACES = ("LANG", "LC_ALL", "TZ")
 """Variables of language and time zone: without them a program has others, the same ones in each run."""
-_WITHOUT_CHANCE = re.compile(r"precision|tf32|tensor_float_32")
+_WITHOUT_CHANCE = lazy(r"precision|tf32|tensor_float_32")
 """In the names of switches that change results, though to the same ones in each run."""
-_OF_GPUS = re.compile(r"cuda|cudnn")
+_OF_GPUS = lazy(r"cuda|cudnn")
 """In the names of switches that nothing asks where there is no GPU."""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from envbuild.core.patterns import lazy
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.processes import EntropyDraw
 
-_CELL = re.compile(r"/tmp/ipykernel_\d+/\d+\.py:(\d+)")  # noqa: S108 -- nothing is made there
+_CELL = lazy(r"/tmp/ipykernel_\d+/\d+\.py:(\d+)")  # noqa: S108 -- nothing is made there
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 

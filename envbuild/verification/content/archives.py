@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import re
 import sys
 import tarfile
 import zipfile
@@ -16,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
+from envbuild.core.patterns import lazy
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.members import counted_name, place_of
@@ -243,7 +243,7 @@ _WINDOW = 27
 """Binary logarithm of the most bytes that zst may look back."""
 _FIRST, _PIECE = 1 << 10, 1 << 20
 """Packed bytes of a part that are read at first, and most bytes that are read or unpacked at a time."""
-_ZEROS = re.compile(rb"\0*")
+_ZEROS = lazy(rb"\0*")
 
 
 _SKIPPED, _HEAD = range(0x184D2A50, 0x184D2A60), 8

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
@@ -24,7 +25,7 @@ from envbuild.verification.masking.masks import moment_of
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
 NUMPY = b"\x93NUMPY"
-_OBJECTS = re.compile(rb"\x93NUMPY\x01\x00..\{'descr': '\|O', ", re.DOTALL)
+_OBJECTS = lazy(rb"\x93NUMPY\x01\x00..\{'descr': '\|O', ", re.DOTALL)
 _HEADER, _NOTES = 1 << 16, 12 << 20
 """Bytes of the longest headers that are read: NumPy's, safetensors'."""
 _CELLS = 500_000

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, below, day
 
 MODEL = b"CBM1"
@@ -17,11 +18,9 @@ TIME_LEFT = ("iter", "Passed", "Remaining")
 _TIMES = frozenset(("passed_time", "remaining_time"))
 _ITERATION = _TIMES | {"iteration"}
 _EVALUATED = frozenset(("learn", "test"))
-_IDENTITY = re.compile(
-    rb"[\x1c-\x23]\0\0\0[0-9a-f]{1,8}(?:-[0-9a-f]{1,8}){3}\0{1,8}(?=\x0a\0\0\0(?P<name>model_guid)\0)"
-)
+_IDENTITY = lazy(rb"[\x1c-\x23]\0\0\0[0-9a-f]{1,8}(?:-[0-9a-f]{1,8}){3}\0{1,8}(?=\x0a\0\0\0(?P<name>model_guid)\0)")
 """Four numbers without leading zeros. Before a text, FlatBuffers have its length; behind it, zeros."""
-_FINISHED = re.compile(
+_FINISHED = lazy(
     rb"\x14\0\0\0(?P<year>20\d\d)-(?P<month>\d\d)-(?P<day>\d\d)T[\d:]{8}Z\0{1,8}(?=\x11\0\0\0(?P<name>train_finish_time)\0)"
 )
 

@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.record.shared_names import SharedNames, common_names
 from envbuild.verification.dataflow.unmeasured import label_before, label_of_moment, pair_before
 from envbuild.verification.masking.doubtful import (
@@ -48,15 +49,17 @@ _NAMES = 100_000
 """Names that look drawn and are kept: of those behind them the common ones are not found where others are drawn."""
 _FORMS = 10_000
 """Forms of texts that are known to leave no doubt."""
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy(r"\d")
 _LONGEST = 60
 _READ = 4096
 """Bytes of a measurement in which numbers are looked for."""
-_NUMBERS = re.compile(r"[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
-_PLAIN = re.compile(r"\d{1,20}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?", re.IGNORECASE)
+_NUMBERS = lazy(r"[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
+_PLAIN = lazy(r"\d{1,20}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?", re.IGNORECASE)
+_MOST_IN_SERIES = 2000
+"""Numbers of a place that has several which are kept."""
 _DIGITS = 16
 """Digits of all values of a column together, from which two measurements hardly ever give the same."""
-_DATA = re.compile(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
+_DATA = lazy(r"[0-9a-z]{8,64}|[0-9a-f-]{16,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}", re.IGNORECASE)
 """Identities that two runs have in common only if they are data: drawn ones, and those that count things."""
 _OF_HOSTS = ("host", "hostname", "node_name")
 _PATH = 300
@@ -85,7 +88,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         memory: of the measures of memory that were left out, those that may be a result by their name.
         used: further ones, which may be of a memory that is simulated if they are far apart in several runs.
         numbers: of times, rates and memory that were left out, those that are one plain number, as they are written;
-            of lines of text all such numbers.
+            of lines of text all such numbers. ``series``: those of which a place has several, as a column has,
+            if all of them are kept.
         labels: words before numbers that were left out of texts as times or rates, by the name of the line;
             ``amounts``: those of lines with a measure of memory.
         scalars: digest of the single numbers of TensorBoard's event files, which are metrics too; empty if there are
@@ -110,6 +114,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     memory: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
     numbers: dict[str, str] = {}
+    series: dict[str, str] = {}
     labels: dict[str, frozenset[str]] = {}
     amounts: dict[str, frozenset[str]] = {}
     scalars: str = ""
@@ -230,6 +235,7 @@ class Canonical:
     _exact: dict[str, bool] = field(default_factory=dict)
     _during: set[str] = field(default_factory=set)
     _plain: dict[str, str] = field(default_factory=dict)
+    _series: dict[str, list[str]] = field(default_factory=dict)
     _labels: dict[str, Set[str]] = field(default_factory=dict)
     _amounts: dict[str, Set[str]] = field(default_factory=dict)
     _strange: dict[str, str] = field(default_factory=dict)
@@ -265,6 +271,7 @@ class Canonical:
             memory=frozenset(self._memory),
             used=frozenset(self._used),
             numbers={name: text for name, text in self._plain.items() if text},
+            series={name: " ".join(texts) for name, texts in self._series.items() if len(texts) > 1},
             labels=_frozen(self._labels),
             amounts=_frozen(self._amounts),
             scalars=scalars,
@@ -343,6 +350,7 @@ class Canonical:
         if kind in ("time", "rate", "memory"):
             single = name not in self._left_out and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
             self._plain[name] = str(value) if single else ""
+        self._note_series(name, value, kind)
         self._note_value(name, data)
         unknown = name not in self._exact or (name in self._during and not during)
         if kind in ("time", "rate") and unknown and (packed or self._is_exact(name, data)):
@@ -354,6 +362,18 @@ class Canonical:
             self._memory.add(name)
         elif kind == "memory" and memory_may_be_simulated(name.rpartition(".")[2]):
             self._used.add(name)
+
+    def _note_series(self, name: str, value: bytes | str, kind: str) -> None:
+        """Keep a number of a place that may have several; of one with anything else, or with very many, none."""
+        if name not in self._left_out:
+            self._series[name] = []
+        elif name not in self._series:
+            return
+        known, number = self._series[name], isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+        if kind in ("time", "rate") and number and len(known) < _MOST_IN_SERIES:
+            known.append(str(value))
+        else:
+            del self._series[name]
 
     def leave_out_line(self, name: str, value: str) -> None:
         """Note a line that may be there or not, all of which have one name: not even how many there are counts."""

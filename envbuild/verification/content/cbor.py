@@ -10,15 +10,14 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.content.msgpack import Single, Table, TableReader, count
 
 Nested = Callable[[Canonical, str, bytes], None]
 
 _PARTS = 2_000_000
-_BEGINNING = re.compile(
-    rb"(?:\xd9\xd9\xf7)?(?:[\xa1-\xb7]|\xb8.|\xb9..|\xbf)(?:[\x61-\x77]|\x78.)[\x20-\x7e]", re.DOTALL
-)
+_BEGINNING = lazy(rb"(?:\xd9\xd9\xf7)?(?:[\xa1-\xb7]|\xb8.|\xb9..|\xbf)(?:[\x61-\x77]|\x78.)[\x20-\x7e]", re.DOTALL)
 """Perhaps the mark of the format, then a table with a value at least, whose first key is a text."""
 _MARK = b"\xd9\xd9\xf7"
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _LIST, _TABLE, _TAG = range(7)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from envbuild.core.fs import temporary_folder
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
@@ -35,16 +36,16 @@ _LONGEST = 64 << 20
 _ROOM, _SPARE = 2, 16 << 20
 """How much larger values may be than their file, and bytes besides: texts in UTF-16 have fewer bytes there than in
 UTF-8, and what a column is by default is in no row that is older than the column."""
-_NOW = re.compile(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
+_NOW = lazy(r"(?i)'now'|\bcurrent_(?:timestamp|date|time)\b|\bunixepoch\(\s*\)")
 """In a column's default: the database itself writes the time there."""
 _ENDS = frozenset(("source_id", "destination_id"))
 _INPUTS = _ENDS | {"input_uuid", "source_type", "destination_type"}
 """MLflow's table of what a run had and made, whose ends are runs, among others (``SqlInput``)."""
-_FRACTION = re.compile(r"\d{1,18}\.\d{1,20}(?:e[+-]?\d{1,3})?|\d{1,18}e-\d{1,3}", re.ASCII)
-_TABLE = re.compile(r"(?i)CREATE TABLE [^(]*\(")
-_COMMENT = re.compile(r"--|/\*")
-_PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|[(),]""")
-_CHECK = re.compile(r"""(?i)(?:CONSTRAINT\s+(?:\w+|"[^"]*")\s+)?CHECK\s*\(""")
+_FRACTION = lazy(r"\d{1,18}\.\d{1,20}(?:e[+-]?\d{1,3})?|\d{1,18}e-\d{1,3}", re.ASCII)
+_TABLE = lazy(r"(?i)CREATE TABLE [^(]*\(")
+_COMMENT = lazy(r"--|/\*")
+_PART = lazy(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|[(),]""")
+_CHECK = lazy(r"""(?i)(?:CONSTRAINT\s+(?:\w+|"[^"]*")\s+)?CHECK\s*\(""")
 """A constraint of a table, not of a column."""
 
 

@@ -6,13 +6,13 @@ huggingface/datasets, src/datasets/arrow_dataset.py (``Dataset.save_to_disk``), 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.core.tfrecord import varint
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 
-_DIGITS = re.compile(rb"[0-9]{1,20}")
+_DIGITS = lazy(rb"[0-9]{1,20}")
 _NAMES = {1: "graph_hash", 2: "run_id", 3: "creation_timestamp", 4: "version", 5: "dtype", 6: "num_elements"}
 _FINALIZED = 1000
 _TEXTS, _NEEDED = frozenset((1, 2)), frozenset((2, 3, 4))
@@ -154,7 +154,7 @@ def _count(out: Canonical, path: str, value: Any) -> None:
 
 _STATE = frozenset(("_data_files", "_fingerprint", "_format_columns", "_format_kwargs", "_format_type",
                     "_output_all_columns", "_split"))  # fmt: skip
-_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_FINGERPRINT = lazy(r"[0-9a-f]{16}")
 
 
 def is_state(table: Any) -> bool:

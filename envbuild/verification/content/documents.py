@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import is_time_of_prediction, kind_of, may_be_memory, name_leaves_doubt, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, Leaves, TooMuchError, UnreadableError, below
 from envbuild.verification.content.datasets import is_state
 from envbuild.verification.content.json_texts import Number, blanks_of, parsed
-from envbuild.verification.content.markup import read_fragment, read_xml
+from envbuild.verification.content.markup import Page, read_fragment, read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
 from envbuild.verification.content.page_names import without_names
@@ -43,8 +44,8 @@ from envbuild.verification.masking.printed import rows
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""
 
-_DIGITS, _REPEATED = re.compile(r"[\d.,]+"), re.compile(r"([^\w]|_)\1+")
-_CURSOR = re.compile(r"\x1b|\x08|\r(?!\n)")
+_DIGITS, _REPEATED = lazy(r"[\d.,]+"), lazy(r"([^\w]|_)\1+")
+_CURSOR = lazy(r"\x1b|\x08|\r(?!\n)")
 JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
 _TEXT = 8 << 20
@@ -55,44 +56,44 @@ _SHARED = "shared_object_id"
 """Under which Keras keeps the address of an object that is in several places."""
 _OF_DOIT, _CHANGED = frozenset(("checker:", "deps:")), (1e9, 1e10)
 """Keys of what doit notes of each task, next to names of files; their times of change, in seconds since 1970."""
-_HEXADECIMAL = re.compile(r"800[2-5](?:[0-9a-f]{2})*2e")
+_HEXADECIMAL = lazy(r"800[2-5](?:[0-9a-f]{2})*2e")
 """A pickle: a digest has that form by chance in one of four million cases, and counts by its bytes then."""
-_PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
-_PLACES = re.compile(r"(?:\[\d+\])+\Z")
-_OF_MODEL = re.compile(
+_PACKED = lazy(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
+_PLACES = lazy(r"(?:\[\d+\])+\Z")
+_OF_MODEL = lazy(
     r"(?:\A|[\W_])(?:answer|argument|completion|content|generated|generation|hypothesis|hypotheses|label|output|prediction|reply|replies"
     r"|response|summary|target|text|translation)(?:s|_?texts?)?\Z",
     re.IGNORECASE,
 )
 """Names of texts that language models write, or are to write."""
-_OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_OF_COLLECTION = re.compile(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
+_OWN_NAME = lazy(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_SURROGATE = lazy("[\ud800-\udfff]")
+_OF_COLLECTION = lazy(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
 """Matplotlib's name of a form of which it draws many, such as the points of a scatter plot, behind two numbers that
 count (``draw_path_collection``)."""
-_COUNTED = re.compile(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
+_COUNTED = lazy(r"(?:|(?!image)[a-z]{3,8})[0-9]{8,40}")
 """Numbers of what is shown: items, genes. Matplotlib's have one letter before the digits, or ``image``."""
-_DIGEST = re.compile(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
+_DIGEST = lazy(r"[a-z]{0,8}?(?![0-9a-f]{12}[12467][0-9a-f]{3}[89ab][0-9a-f]{15}\Z)[0-9a-f]{32,40}")
 """As long as that of a file, and no UUID: what was computed is no name for the moment."""
-_NAMED = re.compile(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
-_TAG = re.compile(r"(<[^<>]*>)")
-_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_NAMED = lazy(r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])")
+_TAG = lazy(r"(<[^<>]*>)")
+_BINARY = lazy(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 """Control characters that no text has."""
-_PAGE = re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
-_OF_STYLER = re.compile(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
+_PAGE = lazy(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE)
+_OF_STYLER = lazy(r'<table id=\\?"T_([0-9a-f]{5})\\?"')
 """A table that pandas' ``Styler`` wrote: its name, of which those of its cells are made, is drawn (``uuid4()``)."""
-_REFIT = re.compile(
+_REFIT = lazy(
     r"(\n {0,40}refit_time_: float<br>[^\n]*\n[^<]*</a>\s*</td>\s*<td class=\"fitted-att-type\">float</td>\s*<td>)"
     r"(\d[\d.]*(?:e-?\d+)?)(?=</td>)"
 )
 """The row of an attribute of ``GridSearchCV`` and its like (sklearn/utils/_repr_html/fitted_attributes.py)."""
-_CELLS = {mark: re.compile(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
-_MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
+_CELLS = {mark: lazy(rf'("(?:[^"]|"")*"|[^"{mark}]*){mark}') for mark in "\t,;"}
+_MARKUP = lazy(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
-_PINS = re.compile(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
+_PINS = lazy(r"(?:[A-Za-z0-9][\w.-]*==[\w.+!-]+\n){2,}")
 """Packages and their versions."""
-_OF_WANDB = re.compile(r"(?m)^wandb==")
+_OF_WANDB = lazy(r"(?m)^wandb==")
 """Weights & Biases writes them, itself among them, as folders list them: the order has no meaning there."""
 
 
@@ -163,8 +164,12 @@ def _lines(out: Canonical, path: str, text: str) -> None:
     So what was written over counts if no time is in it, and blanks at the end of lines do.
     """
     shown, by_clock = _CURSOR.search(text) is not None, 0
+    # In experiments cells have names, as in files that are read by their keys.
+    page = Page() if isinstance(out, Leaves) and _PAGE.match(text[:200]) is not None else None
     for row in rows(text.encode(), out.masks):
         where = _line(path, row.number - by_clock)
+        if page is not None and (name := page.line(row.text)):
+            where = f"{where}: {name}"
         if BY_CLOCK in row.masked.kinds:  # as on a stream, it may be there or not
             by_clock += 1
             out.leave_out_line(below(path, BY_CLOCK, ", "), row.text)

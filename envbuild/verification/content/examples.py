@@ -9,9 +9,9 @@ Sources: tensorflow/core/example/example.proto, feature.proto; protobuf.dev, "En
 
 from __future__ import annotations
 
-import re
 import struct
 
+from envbuild.core.patterns import lazy
 from envbuild.core.tfrecord import crc32c, varint, whole_records
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 
@@ -21,7 +21,7 @@ _SUMMED = 64 << 20
 """Bytes of the largest file whose sums are checked, which takes about six seconds."""
 _FIRST, _SECOND, _THIRD = b"\x0a", b"\x12", b"\x1a"
 """Keys of the first three fields of a message, if they are messages, texts or packed numbers."""
-_INTEGERS = re.compile(rb"(?:[\x00-\x7f]|[\x80-\xff]{1,8}[\x01-\x7f]|[\x80-\xff]{9}\x01)+")
+_INTEGERS = lazy(rb"(?:[\x00-\x7f]|[\x80-\xff]{1,8}[\x01-\x7f]|[\x80-\xff]{9}\x01)+")
 """Packed numbers, each written as short as can be."""
 
 Features = dict[str, bytes]

@@ -5,8 +5,7 @@ Source: tensorflow/core/protobuf/fingerprint.proto (``FingerprintDef``).
 
 from __future__ import annotations
 
-import re
-
+from envbuild.core.patterns import lazy
 from envbuild.core.tfrecord import fields_of
 from envbuild.verification.content.canonical import Canonical, below
 
@@ -20,7 +19,7 @@ _NAMES = {
     7: "uuid",
 }
 _UUID = 7
-_DIGITS = re.compile(rb"\d{15,39}")
+_DIGITS = lazy(rb"\d{15,39}")
 """A UUID as one number."""
 _LARGEST = 256
 

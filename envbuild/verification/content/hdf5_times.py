@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_TIME = re.compile(rb"\x12\x00\x08\x00[\x00-\x3f]\x00\x00\x00\x01\x00\x00\x00(....)", re.DOTALL)
+_TIME = lazy(rb"\x12\x00\x08\x00[\x00-\x3f]\x00\x00\x00\x01\x00\x00\x00(....)", re.DOTALL)
 """Kind of message, its size, flags, three bytes of nothing, version 1, three of nothing, seconds since 1970."""
 
 

@@ -7,21 +7,22 @@ import zlib
 from collections.abc import Callable
 from datetime import datetime
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, UnreadableError, day
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_DATES = re.compile(
+_DATES = lazy(
     rb"/(?P<name>CreationDate|ModDate)\s*\((?P<date>D:(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)[0-9Z+'\-]*)\)"
 )
-_IDENTITY = re.compile(rb"/ID\s*\[\s*<[0-9A-Fa-f]*>\s*<[0-9A-Fa-f]*>\s*\]")
-_XMP = re.compile(
+_IDENTITY = lazy(rb"/ID\s*\[\s*<[0-9A-Fa-f]*>\s*<[0-9A-Fa-f]*>\s*\]")
+_XMP = lazy(
     rb"<xmp:(?P<name>CreateDate|ModifyDate|MetadataDate)>[^<]{4,40}</xmp:(?P=name)>"
     rb"|<xmpMM:(?:DocumentID|InstanceID)>[^<]{4,80}<"
 )
-_EXIF = re.compile(
+_EXIF = lazy(
     rb"(?<!\d)(?P<year>\d{4}):(?P<month>\d\d):(?P<day>\d\d) \d\d:\d\d:\d\d(?=\0)"  # DateTime, DateTimeOriginal, …
 )
-_FULL = re.compile(r"(\d{4})[-:]?(\d\d)[-:]?(\d\d)[ T]?(\d\d):?(\d\d):?(\d\d)")
+_FULL = lazy(r"(\d{4})[-:]?(\d\d)[-:]?(\d\d)[ T]?(\d\d):?(\d\d):?(\d\d)")
 _TIME_OF_PNG = 7
 """Bytes of it."""
 _SCAN, _COMMENT = b"\xda", 0xFE

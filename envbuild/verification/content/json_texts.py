@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import UnreadableError
 
-_ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_VALUES = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+_ESCAPES = lazy(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_VALUES = lazy(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
 class Number(float):

@@ -8,23 +8,23 @@ indices, other parts, or fields that name files in another way are not opened.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from envbuild.core.fs import read_foreign
+from envbuild.core.patterns import lazy
 from envbuild.core.tfrecord import fields_of
 from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError, below
 
 _MAGIC, _FOOTER = b"LANC", 16
 _FOLDER, _END = "_versions", ".manifest"
-_DATA, _NAME = "data", re.compile(r"[0-9a-f-]{32,64}\.lance")
+_DATA, _NAME = "data", lazy(r"[0-9a-f-]{32,64}\.lance")
 _DELETED, _ENDS = "_deletions", {0: "arrow", 1: "bin"}
-_TRANSACTIONS, _TRANSACTION = "_transactions", re.compile(r"(\d+)-[0-9a-f-]{36}\.txn")
-_PART = re.compile(
+_TRANSACTIONS, _TRANSACTION = "_transactions", lazy(r"(\d+)-[0-9a-f-]{36}\.txn")
+_PART = lazy(
     r"(?:data/[0-9a-f-]{32,64}\.lance|_deletions/\d+-\d+-\d+\.(?:arrow|bin)|_transactions/\d+-[0-9a-f-]{36}\.txn)"
 )
-_UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = lazy(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FRAGMENT, _INDICES, _TIME, _OWN_TRANSACTION, _INLINE = 2, 6, 7, 12, 21
 """Fields of a ``Manifest``: parts of the data, the place of indices, the time, file and place of a transaction."""
 _IDENTITY = 2

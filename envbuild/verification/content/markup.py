@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below
@@ -14,15 +15,18 @@ from envbuild.verification.content.canonical import NESTED, Canonical, Unreadabl
 _SUITES = frozenset(("testsuites", "testsuite", "testcase"))
 _TIMED = {"time": "time", "timestamp": "time", "hostname": "identity"}
 """Attributes of JUnit's elements that are measurements. Elsewhere a bare ``time`` may be data."""
-_BARE = re.compile(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
+_BARE = lazy(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
 """A name of one word, such as ``time``, decides nothing by itself: XML holds data of all kinds."""
 _SURE = frozenset(("elapsed", "walltime"))
 """Words that no data have."""
-_SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+_SECONDS = lazy(r"\d+(?:\.\d*)?(?:e-?\d+)?")
+_NUMBER = lazy(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 _SPANS = frozenset(("rowspan", "colspan"))
+_TAG = lazy(r"<(/?)(table|thead|tbody|tfoot|tr|th|td)\b([^<>]*)>([^<]*)", re.IGNORECASE)
+_CELL = lazy(r"\s*<td\b[^<>]*>[^<]*</td>\s*", re.IGNORECASE)
+"""A line that is one cell, as pandas writes tables."""
 _PAGES = frozenset(("svg", "html"))
-_WHOLE = re.compile(r"\s*<(?:[?!]|html\b|svg\b)", re.IGNORECASE)
+_WHOLE = lazy(r"\s*<(?:[?!]|html\b|svg\b)", re.IGNORECASE)
 _EVENTS = 1_000_000
 
 Event = Callable[[Canonical], None]
@@ -68,10 +72,37 @@ class _Heads:
         elif element == "th" and self._at == 0:
             self.row = text.strip()
         elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
-            of_index = len(self._above) == len(self._names) and not any(self._names[1:])
-            name = _key((self._above if of_index else self._names)[self._at])
+            name = _key(self._column())
             return name if kind_of(name) is not None and _NUMBER.fullmatch(text) else ""
         return ""
+
+    def place(self) -> str:
+        """Return what names a cell for experiments: its row, or its column if that is one of times or rates."""
+        in_body = not self._in_head and not self._spans and 0 <= self._at < len(self._names)
+        column = self._column() if in_body else ""
+        return column if kind_of(column) in ("time", "rate") and not names_result(self.row) else self.row
+
+    def _column(self) -> str:
+        of_index = len(self._above) == len(self._names) and not any(self._names[1:])
+        return (self._above if of_index else self._names)[self._at]
+
+
+class Page:
+    """The tables of a page that is read by lines."""
+
+    def __init__(self) -> None:
+        self._tables: list[_Heads] = []
+
+    def line(self, text: str) -> str:
+        """Take a line; return what names it for experiments if it is one cell of a table."""
+        for found in _TAG.finditer(text):
+            ends, element, attributes, shown = found[1], found[2].lower(), found[3].lower(), found[4]
+            if element == "table":
+                self._tables = self._tables[:-1] if ends else [*self._tables[:NESTED], _Heads()]
+            elif self._tables and not ends:
+                self._tables[-1].start(element, spans=any(each in attributes for each in _SPANS))
+                self._tables[-1].text(element, shown)
+        return self._tables[-1].place() if self._tables and _CELL.fullmatch(text) is not None else ""
 
 
 @dataclass
@@ -137,8 +168,8 @@ class _Reader:
             if self._tables and (named := self._tables[-1].text(local, text)):
                 self._take(lambda out: values.number(out, below(where, named), named, float(text), text))
                 return
-            if self._tables and local == "td" and self._tables[-1].row:
-                where = below(where, self._tables[-1].row)
+            if self._tables and local == "td" and (name := self._tables[-1].place()):
+                where = below(where, name)
             key = local if names_result(local) else _key(local)
             self._take(lambda out: values.string(out, where, key, text))
 

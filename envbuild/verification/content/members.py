@@ -12,22 +12,23 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import partial
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.masking.masks import Masks, common_host, moment_of
 
-_DATE = re.compile(
+_DATE = lazy(
     r"(?<![0-9])(?P<year>20\d\d)(?P<mark>[-_.]?)(?P<month>[01]\d)(?P=mark)(?P<day>[0-3]\d)[-_T .]{0,2}"
     r"(?P<hour>[012]\d)(?P<sign>[-_.:h]?)(?P<minute>[0-5]\d)(?:(?:(?P=sign)|m)(?P<second>[0-5]\d)s?Z?)?(?![0-9])"
 )
-_SHORT = re.compile(
+_SHORT = lazy(
     r"(?<![A-Za-z])(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)(?P<day>\d\d)_(?P<hour>\d\d)-"
     r"(?P<minute>\d\d)-(?P<second>\d\d)(?!\d)"
 )
 """As TensorBoard's writer for PyTorch names its folders."""
-_EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\d.]*\d)")
+_EPOCH = lazy(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\d.]*\d)")
 _EACH = (_DATE, _SHORT, _EPOCH)
 _FRACTION = r"(?:[._]\d{3,6}(?![0-9a-z]))?"
-_PLACES = tuple(re.compile(f"{each.pattern}{_FRACTION}") for each in _EACH)
+_PLACES = tuple(lazy(f"{each.pattern}{_FRACTION}") for each in _EACH)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MINUTE = 60.0
 

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 
-_PLACE = re.compile(r"/(?:m-)?[0-9a-f]{32}/metrics/(.+)")
-_LINE = re.compile(r"(\d{13}) (\S{1,40}) (-?\d{1,18})(?: (.{1,500}))?", re.ASCII)
+_PLACE = lazy(r"/(?:m-)?[0-9a-f]{32}/metrics/(.+)")
+_LINE = lazy(r"(\d{13}) (\S{1,40}) (-?\d{1,18})(?: (.{1,500}))?", re.ASCII)
 """Milliseconds since 1970, the value, the step; for a model also the run and the dataset."""
 _METRICS = (
     ("key", "value", frozenset(("key", "value", "timestamp", "step", "is_nan", "run_uuid"))),
@@ -43,9 +44,9 @@ _TABLES = {
 _PARENT = "mlflow.parentRunId"
 _CANDIDATE = frozenset(("mlflow.autologging", _PARENT))
 """Tags of a run that autologging makes for a candidate of a search."""
-_FIRST, _OF_SEARCH = " ", re.compile(r" \Z")
+_FIRST, _OF_SEARCH = " ", lazy(r" \Z")
 """The end of the rank of a search itself, which comes before its candidates."""
-_NAME, _SLUG = "mlflow.runName", re.compile(r"[a-z]+-[a-z]+-\d{1,3}")
+_NAME, _SLUG = "mlflow.runName", lazy(r"[a-z]+-[a-z]+-\d{1,3}")
 
 
 class Table:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below, moment_text
 from envbuild.verification.content.cursor import Cursor
@@ -25,7 +26,7 @@ _NUMBERS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">
 _SIGNED = {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
 _SIZES = {1: ">B", 2: ">H", 4: ">I"}
 _FLOAT32, _TIMESTAMP = 0xCA, -1
-_BEGINNING = re.compile(rb"(?:[\x81-\x8f]|\xde..|\xdf....)(?:[\xa1-\xbf]|\xd9.)[\x20-\x7e]", re.DOTALL)
+_BEGINNING = lazy(rb"(?:[\x81-\x8f]|\xde..|\xdf....)(?:[\xa1-\xbf]|\xd9.)[\x20-\x7e]", re.DOTALL)
 """A table with a value at least, whose first key is a text that begins with a letter or a mark of ASCII."""
 
 

@@ -8,26 +8,25 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache, partial
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import day
 from envbuild.verification.masking.masks import Masks, common_host, moment_of
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DATE = re.compile(
+_DATE = lazy(
     r"(?<!\d)(?P<year>20\d\d)(?P<mark>[-_.]?)(?P<month>\d\d)(?P=mark)(?P<day>\d\d)"
     r"(?:[-_T /.]{1,2}\d\d[-_.:h]?\d\d(?:[-_.:m]?\d\d)?(?:[._]\d{3,6}(?![0-9a-z]))?s?Z?(?![0-9a-zA-Z]))?(?!\d)"
 )
-_SHORT = re.compile(
-    r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d"
-)
-_YEARLESS = re.compile(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
-_OF_DAY = re.compile(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
-_EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
-_OF_EVENTS = re.compile(r"(?<=tfevents\.)(?P<whole>\d{10})(?=\.)")
-_BEHIND = re.compile(
+_SHORT = lazy(r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d")
+_YEARLESS = lazy(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
+_OF_DAY = lazy(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
+_EPOCH = lazy(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
+_OF_EVENTS = lazy(r"(?<=tfevents\.)(?P<whole>\d{10})(?=\.)")
+_BEHIND = lazy(
     r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?![a-z]{4,}\d{1,3}(?![0-9a-z]))(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])"
 )
 """What is behind a date is drawn for the run, even if it has no digits."""
-_DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![0-9a-zA-Z])")
+_DRAWN = lazy(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![0-9a-zA-Z])")
 
 
 def masked_path(path: str, masks: Masks) -> str:
@@ -65,28 +64,28 @@ def _drawn_in(paths: tuple[str, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-_UUID = re.compile(
+_UUID = lazy(
     r"(?:(?<![0-9a-fA-F])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
     r"|(?<![0-9])[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12})(?![0-9a-zA-Z])"
 )
 """Also in capitals, and glued to a word."""
-_RUN_OF_WANDB = re.compile(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
+_RUN_OF_WANDB = lazy(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
-CACHE, CACHED = "cache.db", re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")
+CACHE, CACHED = "cache.db", lazy(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")
 """The database of a cache of diskcache, and the names of its files relative to it: drawn, 32 hexadecimal digits."""
-_RUN_OF_SNAPSHOT = re.compile(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
+_RUN_OF_SNAPSHOT = lazy(r"(?<![^/])\d{15,20}(?=/\d{8}\.shard/\d{8}\.snapshot$)")
 """What ``tf.data`` draws for each time that a dataset is saved: the folder of its files."""
-_EXPERIMENT_OF_MLFLOW = re.compile(r"(?<![^/])[1-9]\d{17}(?=/(?:meta\.yaml$|[0-9a-f]{32}/))")
+_EXPERIMENT_OF_MLFLOW = lazy(r"(?<![^/])[1-9]\d{17}(?=/(?:meta\.yaml$|[0-9a-f]{32}/))")
 """The first 18 digits of a drawn number: the folder of an experiment in MLflow's store of files."""
-_FOLDER_OF_WANDB = re.compile(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
-_TRIAL = re.compile(r"(?<=_)[0-9a-f]{5}(?=_\d{5}_\d+_[^/]*⟨date⟩(?:/|$))")
+_FOLDER_OF_WANDB = lazy(r"((?:^|/)wandb/(?:offline-)?run-⟨date⟩-)[0-9a-z]{8}(?=/|$)")
+_TRIAL = lazy(r"(?<=_)[0-9a-f]{5}(?=_\d{5}_\d+_[^/]*⟨date⟩(?:/|$))")
 """What Ray Tune draws for an experiment (``uuid1().hex[:5]``); the number of the trial and its date are behind it."""
-_TRIAL_DATED = re.compile(r"(?<=_)[0-9a-f]{5}_\d{5}(?=_\d+_[^/]*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:/|$))")
+_TRIAL_DATED = lazy(r"(?<=_)[0-9a-f]{5}_\d{5}(?=_\d+_[^/]*\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(?:/|$))")
 """The identity of a trial, which its files have too."""
 _UNKNOWN: Mapping[str, int] = {}
 _MOST, _SHORTEST = 10_000, 16
 """Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
-_TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
+_TEMPORARY = lazy(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
 
 def _dated(masks: Masks, found: re.Match[str]) -> str:
@@ -131,7 +130,7 @@ def common_names(
     return [dict(table) for table in tables]
 
 
-_AS_NUMBERED = re.compile(r"\(\d+\)")
+_AS_NUMBERED = lazy(r"\(\d+\)")
 
 
 def _those_of_all(tables: Sequence[Mapping[str, str]], common: Container[str]) -> list[Mapping[str, str]]:

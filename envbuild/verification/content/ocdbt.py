@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from envbuild.core.fs import open_regular
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.archives import unpack
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.cursor import Cursor
@@ -39,7 +39,7 @@ _HEIGHT = 64
 _METADATA = (b".zarray", b".zattrs", b".zgroup", b"zarr.json")
 """Ends of the keys of what is said of arrays."""
 _ENTRIES = 4_000_000
-_PART = re.compile(r"(?:.+/)?d/[0-9a-f]{32}")
+_PART = lazy(r"(?:.+/)?d/[0-9a-f]{32}")
 """Files of data that TensorStore named. A database may be made to refer to files of any name: those are results too."""
 
 

@@ -8,11 +8,12 @@ names, {name: (type, offset)}, size, …)``. A type that is not understood is ta
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Protocol
 
+from envbuild.core.patterns import lazy
+
 DTYPE = "numpy dtype"
-_NAME = re.compile(r"([biufcSVmMUO?])(\d{1,9})")
+_NAME = lazy(r"([biufcSVmMUO?])(\d{1,9})")
 _ROW = 1 << 16
 """Bytes of the largest row that is looked at."""
 _NESTED = 20

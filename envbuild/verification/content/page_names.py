@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import re
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import names_result
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.content.widgets import names_of_models
 from envbuild.verification.masking.screen import LONGEST_LINE
 
-_GLUED = re.compile(
+_GLUED = lazy(
     r"(?:[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}|[0-9A-F]{12}4[0-9A-F]{3}[89AB][0-9A-F]{15})(?![0-9A-Za-z])"
 )
 """As ``uuid4().hex`` gives it, or in capitals."""
-_BEFORE = re.compile(r"(?:(?:^|[^0-9A-Za-z.])[A-Za-z]{0,40}|\.[A-Za-z]{1,40})\Z")
+_BEFORE = lazy(r"(?:(?:^|[^0-9A-Za-z.])[A-Za-z]{0,40}|\.[A-Za-z]{1,40})\Z")
 """Nothing but letters may be between it and the beginning of its word: it is no part of a longer number."""
-_WITH_WORD = re.compile(r"(?:[A-Za-z]|[0-9A-Za-z][_-])\Z")
-_OF_DIGEST = re.compile(
+_WITH_WORD = lazy(r"(?:[A-Za-z]|[0-9A-Za-z][_-])\Z")
+_OF_DIGEST = lazy(
     r"(?:hash|digest|md5|sha\d*|checksum|crc|fingerprint|etag|signature)(?:[^0-9A-Za-z]|[A-Za-z_-])*\Z", re.IGNORECASE
 )
 _NEAR, _WORD = 40, 42
 """Characters before a name that may say what it is, and in which its word begins."""
-_KEY = re.compile(r'"([^"\\]{1,80})"\s*:\s*"[^"\\]{0,42}\Z')
+_KEY = lazy(r'"([^"\\]{1,80})"\s*:\s*"[^"\\]{0,42}\Z')
 """A key of JSON, whose value the name is in."""
 _FAR = 140
-_DASHED = re.compile(
+_DASHED = lazy(
     r"(?<![0-9A-Za-z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9A-Za-z])"
 )
 

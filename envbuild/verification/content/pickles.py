@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 import pickletools
-import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import (
@@ -148,7 +148,7 @@ def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) ->
 
 
 _ARRAY = "joblib.numpy_pickle NumpyArrayWrapper"
-_SIZES = re.compile(r"[<>|=]?([biufcSVmMUO?])(\d{1,9})")
+_SIZES = lazy(r"[<>|=]?([biufcSVmMUO?])(\d{1,9})")
 
 
 def _wrapped(node: Any) -> dict[str, Any] | None:
@@ -465,7 +465,7 @@ def _ordered(node: Node) -> _Ordered | None:
     return _Ordered(items, [(0, first), (1, second), *states])
 
 
-_SKELETON = re.compile(r"(?:[\w.]+\.)?cloudpickle\.cloudpickle (_make_(?:skeleton_class|skeleton_enum|typevar))")
+_SKELETON = lazy(r"(?:[\w.]+\.)?cloudpickle\.cloudpickle (_make_(?:skeleton_class|skeleton_enum|typevar))")
 _TRACKERS = {"_make_skeleton_class": (6, 4), "_make_skeleton_enum": (7, 5), "_make_typevar": (6, 5)}
 """Functions of cloudpickle's that make a class: how many arguments they have, and which is its identity."""
 

@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, below
 from envbuild.verification.content.json_texts import Number
 from envbuild.verification.masking.log_blocks import TIMES_OF_QUERY
@@ -19,7 +20,7 @@ _SAMPLED = ("start_time", "duration", "sample_count", "start_call_stack")
 _FURTHER = ("cpu_time", "root_frame", "frame_records", "min_interval", "max_interval")
 _RENDERED = frozenset((*_SAMPLED[:3], "target_description", "root_frame"))
 """What its renderer for JSON writes."""
-_DATA = re.compile(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
+_DATA = lazy(r"(?m)^(\s*const sessionData = )(\{.*\});?$")
 """In the page that pyinstrument writes."""
 _TREE, _FRAME = "frame_tree", frozenset(("identifier", "time", "attributes", "children"))
 """What is made of the session, next to it, and what each frame there has."""
@@ -35,7 +36,7 @@ _PARTS, _OF_PART, _OF_SQL = (
     frozenset(("sql", "cpu_time", "total_time")),
 )
 """What DuckDB 2 has: the parts of a profile, and of each operator and of the query in it."""
-_OLD_TIMES = re.compile(
+_OLD_TIMES = lazy(
     r"latency|cpu_time|blocked_thread_time|operator_timing|all_optimizers|cumulative_optimizer_timing"
     r"|planner|planner_binding|physical_planner|(?:physical_planner|optimizer)_[a-z_]+"
 )

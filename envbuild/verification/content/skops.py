@@ -6,15 +6,16 @@ They are numbered instead, in the order in which the schema has them, so that wh
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envbuild.core.patterns import lazy
+
 SCHEMA = "schema.json"
 _VERSION = b'"_skops_version"'
 _OBJECT, _FILE = "__id__", "file"
-_NAMED = re.compile(r"(?:\d+|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?P<suffix>\.(?:npy|npz|bin))")
+_NAMED = lazy(r"(?:\d+|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})(?P<suffix>\.(?:npy|npz|bin))")
 """Members of arrays have the address of theirs as their names, those of bytes a UUID."""
 
 

@@ -6,10 +6,10 @@ snakemake/benchmark.py (``BenchmarkRecord.get_header``), snakemake/logging.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.masking.printed import Row, rows
 
@@ -18,7 +18,7 @@ BENCHMARK = ("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", 
 UNKNOWN = ("-", "NA")
 """What is in a cell if the job was too short to be looked at."""
 _HASH, _OF_METADATA = "job_hash", frozenset(("rule", "shellcmd", "starttime", "endtime", "incomplete"))
-_OF_JOBS = re.compile(
+_OF_JOBS = lazy(
     r"(?P<date>\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\]\s*$)|(?:local)?(?:rule|checkpoint) \w+:\s*$"
     r"|(?P<message>Job \d+: )|Finished job(?:id: \d+ \(Rule: \w+\)| \d+\.)"
     r"|\d+ of \d+ steps(?: \(\d+(?:\.\d+)?%\))? done\s*$"

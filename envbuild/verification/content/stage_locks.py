@@ -15,11 +15,12 @@ from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_foreign
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import FILE, Canonical
 from envbuild.verification.content.names import masked_path
 
 _NAMES = frozenset(("dvc.lock", "project.lock"))
-_ENTRY = re.compile(
+_ENTRY = lazy(
     r"(?m)^(?P<head>(?P<indent> *)- path: (?P<quote>'?)(?P<path>[^'\"\n]+)(?P=quote)\n"
     r"(?:(?P=indent)  hash: md5\n)?(?P=indent)  md5: )(?P<md5>[0-9a-f]{32})\n"
     r"(?:(?P<of_size>(?P=indent)  size: )(?P<size>\d{1,18})\n)?"

@@ -11,10 +11,10 @@ Source: torch/serialization.py, ``_legacy_save``; torch/csrc/serialization.cpp, 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.nodes import Node
 from envbuild.verification.content.pickles import built, count
@@ -25,7 +25,7 @@ _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _MAGIC_BYTES, _WITHIN = _MAGIC.to_bytes(10, "little"), 32
 """The magic number as a pickle has it, and the bytes in which it is looked for."""
 _STEPS = 2_000_000
-_ADDRESS = re.compile(r"[1-9][0-9]{0,19}")
+_ADDRESS = lazy(r"[1-9][0-9]{0,19}")
 _COUNT = 8
 """Bytes of the number of elements before a storage's own."""
 _SIZES = {
@@ -33,7 +33,7 @@ _SIZES = {
     "ComplexDouble": 16, "ComplexFloat": 8, "QInt32": 4, "QInt8": 1, "QUInt8": 1, "Untyped": 1,
 }  # fmt: skip
 """Bytes of an element by the name of the class of its storage."""
-_CLASS = re.compile(r"torch(?:\.storage)? (\w+)Storage")
+_CLASS = lazy(r"torch(?:\.storage)? (\w+)Storage")
 
 
 def is_storage_file(data: bytes) -> bool:

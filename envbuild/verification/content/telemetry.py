@@ -6,14 +6,15 @@ import re
 import struct
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 from envbuild.verification.content.cursor import Cursor
 from envbuild.verification.masking.masks import moment_of
 
-_DECLARED = re.compile(r"# (?:HELP|TYPE) [a-zA-Z_:][\w:]* .*")
-_SAMPLE = re.compile(r'([a-zA-Z_:][\w:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)(?:[ \t]+(-?\d+(?:\.\d+)?))?')
-_DERIVED = re.compile(r"_(?:total|sum|bucket|created)$")
+_DECLARED = lazy(r"# (?:HELP|TYPE) [a-zA-Z_:][\w:]* .*")
+_SAMPLE = lazy(r'([a-zA-Z_:][\w:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)(?:[ \t]+(-?\d+(?:\.\d+)?))?')
+_DERIVED = lazy(r"_(?:total|sum|bucket|created)$")
 """What Prometheus' clients put behind a name; a ``_count`` is how often something happened, which is a result."""
 
 

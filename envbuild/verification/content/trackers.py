@@ -10,11 +10,11 @@ offline_utils.py; neptune/internal/operation.py and core/components/queue/disk_q
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.documents import read_value
 from envbuild.verification.content.json_texts import Number, parsed
@@ -26,7 +26,7 @@ Nested = Callable[[Canonical, str, bytes], None]
 OF_COMET = frozenset(("experiment.json", "messages.json"))
 """Members of each archive that Comet makes; the others are files that the program gave it."""
 _MESSAGES, _EXPERIMENT = "messages.json", "experiment.json"
-_OF_MACHINE = re.compile(
+_OF_MACHINE = lazy(
     r"sys\.(?:cpu\.percent\.(?:avg|\d+)|load\.avg|compute\.(?:overall|utilized)|gpu\.\d+\.[a-z_.]+"
     r"|ram\.(?:total|used|available|percent\.used)|disk\.(?:(?:read|write)_bps|root\.(?:percent\.)?used)"
     r"|network\.(?:send|receive)_bps)|process duration"
@@ -36,25 +36,25 @@ took; others with such a beginning are the program's."""
 _PAIRS = {"metric_msg": ("metric", "metricName", "metricValue"), "parameter_msg": ("param", "paramName", "paramValue")}
 """Messages that have the name of a value next to it: where both are, and their keys."""
 _OUTPUT, _UPLOAD = "standard_output", "file_upload"
-_IDENTITY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+_IDENTITY = lazy(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 _OWN = "COMET "
 """How messages of Comet begin; those that come by the clock are left out, as they are where they were printed."""
-_HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
-_BEGIN = re.compile(rb'\{"obj": \{"type": "[A-Z]\w+", "path": \[".*\}, "version": \d+, "at": \d+\.\d+\}\n')
-_MONITORED, _NAMESPACE = "monitoring", re.compile(r"[0-9a-f]{8}")
+_HEXADECIMAL = lazy(r"[0-9a-f]{32}")
+_BEGIN = lazy(rb'\{"obj": \{"type": "[A-Z]\w+", "path": \[".*\}, "version": \d+, "at": \d+\.\d+\}\n')
+_MONITORED, _NAMESPACE = "monitoring", lazy(r"[0-9a-f]{8}")
 """The part of a run that has the machine and what is printed, and below it the name of a process, which is a digest."""
-_USED = re.compile(r"cpu|memory|gpu(?:_memory|_power)?(?:_\d+)?")
+_USED = lazy(r"cpu|memory|gpu(?:_memory|_power)?(?:_\d+)?")
 _SERIES = frozenset(("ClearFloatLog", "ConfigFloatSeries", "LogFloats"))
 """Fields of how much of the machine is used, every so many seconds, and what is done with them."""
 _STREAMS = ("stdout", "stderr")
-_STAMPED = re.compile(r"(.*-)\d{10}\.\d{1,6}-\d{4}-\d\d-\d\d_\d\d\.\d\d\.\d\d\.\d{6}(\.\w*)")
+_STAMPED = lazy(r"(.*-)\d{10}\.\d{1,6}-\d{4}-\d\d-\d\d_\d\d\.\d\d\.\d\d\.\d{6}(\.\w*)")
 """The name that a file gets which the program gave as a text: of the field, the time, and the time once more."""
 _SETS = ("AddStrings", "RemoveStrings", "DeleteFiles")
 """Operations with a set of texts, which comes in any order."""
 COUNTERS = ("last_put_version",)
 """Files next to a log of operations that hold nothing but the number of the last one."""
 _KNOWN = frozenset(("obj", "version", "at"))
-_COUNT = re.compile(r"\d{1,18}")
+_COUNT = lazy(r"\d{1,18}")
 _OF_PROCESS = "hostname"
 """A field that Neptune has next to those of the machine, whatever the process is called: others are the program's."""
 

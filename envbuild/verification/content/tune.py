@@ -7,9 +7,9 @@ trials), ray/tune/experiment/trial.py (``get_json_state``, ``_TrialMetadata``), 
 from __future__ import annotations
 
 import io
-import re
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 from envbuild.verification.content.json_texts import Number, parsed
@@ -29,8 +29,8 @@ _ALWAYS, _TAG = frozenset(("_total_time", "_iteration")), '"experiment_tag"'
 _OF_TRIAL = ("start_time", "last_result_time")
 _LATEST = "metric_n_steps"
 """The newest values of each metric, pickled."""
-_NUMBER = re.compile(r"(\d{1,9})(?:_|\Z)")
-_PICKLED, _STEPS = re.compile(r"80(?:0[2-5])(?:[0-9a-f]{2}){1,16384}2e"), 20_000
+_NUMBER = lazy(r"(\d{1,9})(?:_|\Z)")
+_PICKLED, _STEPS = lazy(r"80(?:0[2-5])(?:[0-9a-f]{2}){1,16384}2e"), 20_000
 _PAIR = 2
 
 

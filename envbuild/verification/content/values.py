@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_durations, is_time_of_prediction, kind_of, may_be_memory, names_result
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.json_texts import Number
@@ -17,51 +18,49 @@ _OF_SKORCH = frozenset(("epoch", "batches", "train_loss"))
 """Keys of an epoch in skorch's history, which has how long it took under ``dur``."""
 _OF_SPACY = frozenset(("token_acc", "token_p", "token_r", "token_f"))
 """Keys next to which spaCy has the words in a second, under ``speed`` (``Language.evaluate``)."""
-_PARENT, _PARENTS = "ENVBUILD_PROCESS", re.compile(r"\A\d{1,9}(?=:\d*:)")
+_PARENT, _PARENTS = "ENVBUILD_PROCESS", lazy(r"\A\d{1,9}(?=:\d*:)")
 """envbuild's own variable, and the number of the process that started this one in it."""
 _NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
 """Identities that are numbers, of processes and of what a scheduler runs; that of a trial may be a result."""
 _THREADS = frozenset(("tid", "thread", "thread_id", "threadid", "ident", "thread_ident"))
 ADDRESSES = (0x7E0000000000, 0x7FFFFFFFFFFF)
 """Where Linux puts threads, by whose addresses Python numbers them, on x86-64."""
-_TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
-_COUNTED = re.compile(
+_TOKEN = lazy(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
+_COUNTED = lazy(
     r"[a-z]+(?:[_-][a-z]+)*[_-]\d{1,4}|(?:run|trial|exp|experiment|job|session|fold|model|config|candidate)\d{1,4}",
     re.IGNORECASE,
 )
-_BY_CHANCE = re.compile(
+_BY_CHANCE = lazy(
     r"(?i:(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,8}(?:-[0-9a-f]{4,12}){3,4})"  # CatBoost's have three dashes
     r"|(?:[a-z]{1,20}[-_])?(?=[^a-f]*[a-f])(?=\D*\d)[0-9a-f]{6,64}"
     r"|(?=\D*\d)(?![a-z]+\d+\Z)[0-9a-z]{8}(?<!\d{8})|[0-9a-f]{5}_\d+"
 )
 """Identities as UUIDs, digests, Weights & Biases and Ray have them."""
-_PARTS = re.compile(r"[0-9A-Za-z]{8,64}")
-_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_PARTS = lazy(r"[0-9A-Za-z]{8,64}")
+_PIECES = lazy(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _DRAWN_PIECES = 4
 """Words, capitals and numbers in a part that was drawn; accession numbers (``SRR7000012``) have two."""
 _OF_HOSTS = ("host", "name")
-_OF_RAY = re.compile(r"[0-9a-f]{5}_(\d{5})")
+_OF_RAY = lazy(r"[0-9a-f]{5}_(\d{5})")
 """What was drawn for the program, and the number of the trial."""
-_PREFIXES, _PREFIX = ("uuid_prefix", "_uuid_prefix"), re.compile(r"[0-9a-f]{5}_")
+_PREFIXES, _PREFIX = ("uuid_prefix", "_uuid_prefix"), lazy(r"[0-9a-f]{5}_")
 """What Ray Tune draws for an experiment, as its generators of trials keep it."""
 _CHOSEN = frozenset(("best", "worst", "top", "chosen", "selected", "winner", "winning", "optimal"))
 """Words of names under which one of many is."""
-_LOGGED = re.compile(r"(?<=:\d\d),(\d{3})\Z")
+_LOGGED = lazy(r"(?<=:\d\d),(\d{3})\Z")
 """Behind a time, as ``logging`` writes it; at the end of a line of text it would be a column."""
-_LITERAL = re.compile(
-    r"(?i)[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan|null|none|true|false"
-)
+_LITERAL = lazy(r"(?i)[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?|nan|null|none|true|false")
 _MARK = "a text"
 """Before one that reads like a value of another type."""
 _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
-_DRAWN = re.compile(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
+_DRAWN = lazy(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
-_CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
+_CLOCK = lazy(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
 _MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "SwapFree", "Active"))
 """First lines of ``/proc/meminfo``."""
-_KILOBYTES = re.compile(r"\d+ kB")
-_BYTES = re.compile(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
-_TIMES = re.compile(
+_KILOBYTES = lazy(r"\d+ kB")
+_BYTES = lazy(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
+_TIMES = lazy(
     r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
 )
 
@@ -175,7 +174,7 @@ def is_durations(key: str, values: Sequence[Any]) -> bool:
     )
 
 
-_STATISTICS = re.compile(r"min|max|avg|mean|median|std|stdev|sum|last(?:-\d{1,3}-avg)?|p\d{1,2}")
+_STATISTICS = lazy(r"min|max|avg|mean|median|std|stdev|sum|last(?:-\d{1,3}-avg)?|p\d{1,2}")
 """What is computed of several values of one thing; the latter also as Ray Tune names them."""
 
 

@@ -10,10 +10,10 @@ wandb/proto/wandb_internal.proto.
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterator
 
+from envbuild.core.patterns import lazy
 from envbuild.core.tfrecord import fields_of, signed
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
 
@@ -36,13 +36,13 @@ _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
 _UPDATE, _REMOVE = 1, 2
 _LIBRARY = "_wandb"
 """The key of what the library notes of itself in configuration, history and summary."""
-_LINE = re.compile(
+_LINE = lazy(
     rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ +[\w-]+:\d+ \[(?:wandb_\w+|retry|redirect|router\w*|sock_client"
     rb"|interface\w*|service\w*|mailbox\w*|sentry|git\w*|settings|system_\w+|progress|login|internal\w*|handler|sender"
     rb"|writer)\.py:\w+\(\):\d+\] "
     rb"|\{\"time\":\"[\d:T.Z+-]+\",\"level\":\"[A-Z]+\",\"msg\":\""
 )
-_BEGIN = re.compile(
+_BEGIN = lazy(
     rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ +[\w-]+:\d+ \[wandb_\w+\.py:|\{\"time\":\"[\d:T.Z+-]+\",\"level\":"
     rb"\"[A-Z]+\",\"msg\":\"(?:wandb-core|main: starting server|stream: starting)\""
 )

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.content.json_texts import parsed
 
 _VIEW, _STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
-_NAME = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
+_NAME = lazy(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
 """As ``uuid4().hex`` gives it; what else a program calls a model counts."""
 _REFERENCE = "IPY_MODEL_"
-_NUMBERED = re.compile(r"⟨name (\d{1,9})⟩", re.ASCII)
+_NUMBERED = lazy(r"⟨name (\d{1,9})⟩", re.ASCII)
 
 
 def names_of_models(text: str) -> tuple[str, ...]:

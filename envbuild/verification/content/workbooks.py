@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import unescape
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import kind_of, may_be_memory
 from envbuild.verification.content.canonical import Canonical, below
 
 WORKBOOK = "xl/workbook.xml"
 SHARED = "xl/sharedStrings.xml"
-SHEET = re.compile(r"xl/worksheets/[^/]+\.xml\Z")
-_ROW = re.compile(r"<row\b[^>]*>.*?</row>", re.DOTALL)
-_CELL = re.compile(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>([^<]*(?:<(?!c[ >]|/c>)[^<]*)*)</c>')
+SHEET = lazy(r"xl/worksheets/[^/]+\.xml\Z")
+_ROW = lazy(r"<row\b[^>]*>.*?</row>", re.DOTALL)
+_CELL = lazy(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>([^<]*(?:<(?!c[ >]|/c>)[^<]*)*)</c>')
 """No cell is in another one: looked for up to the end of the sheet, one that is not closed would cost as much."""
-_TYPE = re.compile(r'\bt="(\w+)"')
-_VALUE = re.compile(r"<v>([^<]*)</v>")
-_STRING, _TEXT = re.compile(r"<si>([^<]*(?:<(?!si>|/si>)[^<]*)*)</si>|<si/>"), re.compile(r"<t\b[^>]*>([^<]*)</t>")
-_NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_TYPE = lazy(r'\bt="(\w+)"')
+_VALUE = lazy(r"<v>([^<]*)</v>")
+_STRING, _TEXT = lazy(r"<si>([^<]*(?:<(?!si>|/si>)[^<]*)*)</si>|<si/>"), lazy(r"<t\b[^>]*>([^<]*)</t>")
+_NUMBER = lazy(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
 def strings_of(text: str) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from envbuild.core.patterns import lazy
+
 _MARKS = (",", ".")
-_PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(?:[1-9*][\d*]*)?(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
+_PLACE = lazy(r"%(?:\([^)]*\))?[-+ #0]*(?:[1-9*][\d*]*)?(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
-_OF_SECONDS = re.compile(r"%[STXcrfs][,.]\Z")
+_OF_SECONDS = lazy(r"%[STXcrfs][,.]\Z")
 """The end of a text by which a time is formatted."""
 _IN_LOG = frozenset(("msecs", "created"))
 """Attributes of a log's record of which its time is made."""

@@ -7,7 +7,6 @@ the sources asks a clock, and all that they import is known to measure nothing, 
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -15,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.measuring_names import table as known_names
 from envbuild.verification.dataflow.unmeasured import unmeasured_words
 
@@ -31,12 +31,12 @@ _DRAWN, _OF_CLOCK = frozenset(("uuid4", "uuid8")), frozenset(("uuid1", "uuid6", 
 
 _OF_LOGS = "relativeCreated"
 """In the format of a log: how long the program runs."""
-_AT = re.compile(r"\bat (?:0x[0-9a-fA-F]{0,15})?(?:\Z|[%{])")
-_HEX = re.compile(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
+_AT = lazy(r"\bat (?:0x[0-9a-fA-F]{0,15})?(?:\Z|[%{])")
+_HEX = lazy(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
 
-_BAR = re.compile(r"%\||/s\b|s/")
+_BAR = lazy(r"%\||/s\b|s/")
 """In a text: what bars of progress have, and rates."""
 
 

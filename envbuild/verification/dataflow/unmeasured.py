@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 import sys
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, NamedTuple
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.glued import is_glued
 from envbuild.verification.dataflow.shifted import Shifted
 from envbuild.verification.dataflow.targets import base_name, in_pairs, last_name, stored
@@ -45,18 +45,18 @@ _WRITING = frozenset((
 """Calls by which a value comes out, with no word before it if there is none in the call."""
 _NEEDED, _OF_OS = frozenset(("time",)), frozenset(("times", "getloadavg"))
 _BUILTIN = frozenset(dir(builtins))
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_PAIR = re.compile(r"([A-Za-z_]\w{0,99}) +([A-Za-z_]\w{0,99})[^A-Za-z_]{0,99}\Z")
+_WORD = lazy(r"[A-Za-z_]\w*")
+_PAIR = lazy(r"([A-Za-z_]\w{0,99}) +([A-Za-z_]\w{0,99})[^A-Za-z_]{0,99}\Z")
 _NEAR = 256
 """Characters in which the two words before a value are."""
-_DAY = re.compile(
+_DAY = lazy(
     r"(?:(?<![A-Za-z])(?:mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}[.,]?"
     r" *|(?<!\d)\d{1,2},? +)+\Z",
     re.IGNORECASE,
 )
 """What of a date is before its time of day, or its year: ``Sat Nov 28 18:01:22 2026``."""
-_PAIRS = re.compile(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
-_PLACE = re.compile(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
+_PAIRS = lazy(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
+_PLACE = lazy(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
 _ROUNDS = 30
 _MOST = 50_000

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from envbuild.core.patterns import lazy
+
 Use = Literal["", "printed", "seed", "waited", "unused", "decides"]
 
 _SEEDING = frozenset(
@@ -43,12 +45,12 @@ _MATHS = _THROUGH | {
     "total_seconds",
 }
 """And those that compute another number of it."""
-_SETTING = re.compile(
+_SETTING = lazy(
     r"(?:\w+_)?(?:lrs?|learning_?rate|step_?size|decay|momentum|temperature|dropout|noise|batch_?size|clip|beta)(?:_\w+)?",
     re.IGNORECASE,
 )
 """Names of what training depends on."""
-_SCHEDULE = re.compile(r"schedul|decay|anneal|warm_?up", re.IGNORECASE)
+_SCHEDULE = lazy(r"schedul|decay|anneal|warm_?up", re.IGNORECASE)
 """In names of classes that give such a setting when they are called."""
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _SAME = (

@@ -13,35 +13,34 @@ from contextlib import suppress
 from datetime import date, datetime, timezone
 from typing import NamedTuple
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.masking.masks import Masks, moment_of
-from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON
+from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON, shown_moment
 
 MEASURED = frozenset(("times", "rates"))
 """What is masked in lines of which experiments are made."""
 _DIGITS = 4
 """Significant digits from which on two measured times are hardly ever the same number."""
-_TINY = re.compile(r"0?\.0000|[\d.]+e-(?:0?[5-9]|[1-9]\d)", re.IGNORECASE)
+_TINY = lazy(r"0?\.0000|[\d.]+e-(?:0?[5-9]|[1-9]\d)", re.IGNORECASE)
 _DAY = r"20\d\d-\d\d-\d\d"
 _OTHER_DAY = (
     r"\d{1,2}/\d{1,2}/20\d\d|20\d\d/\d\d/\d\d|\d{1,2}\.\d{1,2}\.20\d\d"
     r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\s+\d{1,2},?\s+20\d\d"
 )
-_NUMBER = re.compile(
+_NUMBER = lazy(
     rf"(?<![\w.:/-])(?:{_DAY}(?:[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)?|{_OTHER_DAY}|\d{{1,2}}:\d\d(?::\d\d(?:\.\d+)?)?"
     r"|(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+)?)(?![:/-]?\d)",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_AMOUNTS = re.compile(
-    r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:([kmgt]?)i?b(?:ytes)?\b|((?:of|/)\s?(?=\d)))?", re.IGNORECASE
-)
-_ONLY_DAY = re.compile(_DAY)
-_OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
+_PLAIN = lazy(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_AMOUNTS = lazy(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s?(?:([kmgt]?)i?b(?:ytes)?\b|((?:of|/)\s?(?=\d)))?", re.IGNORECASE)
+_ONLY_DAY = lazy(_DAY)
+_OF_DAY = lazy(r"\d{1,2}:\d\d:\d\d(?:\.\d+)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED = rf"(?:{'|'.join(_MONTHS)})"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?!\d)"
-_DATED = re.compile(
+_DATED = lazy(
     r"(?<![\w.:/-])(?:"
     rf"(?:(?P<iso>20\d\d[-/.]\d\d[-/.]\d\d)|\d\d?[./-]\d\d?[./-]20\d\d"
     rf"|{_NAMED}[a-z]*\s+\d\d?,?\s+20\d\d)"
@@ -50,7 +49,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 """A date with its time of day, to the second at least."""
-_SHOWN = re.compile(DATETIME)
+_SHOWN = lazy(DATETIME)
 _SHORT = 90.0
 """Seconds of a run that is so short that no result happens to be a moment of it."""
 _OF_TIMES = frozenset((
@@ -85,10 +84,10 @@ _NEUTRAL = frozenset((
     "which", "whole",
 ))  # fmt: skip
 """Words in sentences about a program's own work."""
-_CLAUSES = re.compile(r"[,;|()\[\]{}\t]|\d[\d.,:%/e+-]*|\. ")
-_SENTENCES = re.compile(r"[,;|()\[\]{}\t:]|\d*\.\d+|\. ")
+_CLAUSES = lazy(r"[,;|()\[\]{}\t]|\d[\d.,:%/e+-]*|\. ")
+_SENTENCES = lazy(r"[,;|()\[\]{}\t:]|\d*\.\d+|\. ")
 """Ends of what a number may be said of in a whole sentence: a whole number in it is a part of it."""
-_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
+_WORD = lazy(r"[a-z]+", re.IGNORECASE)
 _DECISIVE = frozenset(("elapsed", "runtime", "walltime", "eta", "uptime", "wall", "cpu"))
 """Words right before a number that is measured."""
 _LINKS = frozenset(("took", "takes", "taking", "in", "after", "within"))
@@ -97,32 +96,32 @@ _BARE = frozenset(("time", "times", "duration", "durations", "seconds", "secs", 
 """Words of quantities that data have too."""
 _MOMENTS = frozenset(("start", "end", "begin", "finish"))
 """Of something: a program logs when it begins as a date, and how long it took."""
-_UNIT = re.compile(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
-_RATE = re.compile(r"\s?(?:effective )?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
+_UNIT = lazy(r"\s?(?:[nuµm]?s|secs?|seconds?|min|mins|minutes?|h|hours?)(?![a-z])(?!\s?/)", re.IGNORECASE)
+_RATE = lazy(r"\s?(?:effective )?[a-zµ]+\s?(?:/|\bper\b)\s?[a-z]", re.IGNORECASE)
 """Behind a number; gensim counts words that are not left out as ``effective words/s``."""
 _IN_SECONDS = (
-    (re.compile(r"\s?ns(?![a-z])", re.IGNORECASE), 1e-9),
-    (re.compile(r"\s?[uµ]s(?![a-z])", re.IGNORECASE), 1e-6),
-    (re.compile(r"\s?(?:ms|msecs?|milliseconds?)(?![a-z])", re.IGNORECASE), 1e-3),
-    (re.compile(r"\s?min(?:s|utes?)?(?![a-z])", re.IGNORECASE), 60.0),
-    (re.compile(r"\s?h(?:ours?)?(?![a-z])", re.IGNORECASE), 3600.0),
+    (lazy(r"\s?ns(?![a-z])", re.IGNORECASE), 1e-9),
+    (lazy(r"\s?[uµ]s(?![a-z])", re.IGNORECASE), 1e-6),
+    (lazy(r"\s?(?:ms|msecs?|milliseconds?)(?![a-z])", re.IGNORECASE), 1e-3),
+    (lazy(r"\s?min(?:s|utes?)?(?![a-z])", re.IGNORECASE), 60.0),
+    (lazy(r"\s?h(?:ours?)?(?![a-z])", re.IGNORECASE), 3600.0),
 )
 """Units at most as long as these; a number without one is of seconds."""
 _SLACK, _ESTIMATE = 3.0, 60.0
 """Seconds by which a time may be longer than the run that measured it, and the smallest estimate that is too long."""
 _CHEAP = 20.0
 """Seconds of a run that is short enough for experiments on a bare ``total time``."""
-_IN_PROSE = re.compile(r" per sec(?:ond)?\s*[:=]\s*\Z", re.IGNORECASE)
+_IN_PROSE = lazy(r" per sec(?:ond)?\s*[:=]\s*\Z", re.IGNORECASE)
 """Before a rate whose name has blanks in it: what is simulated, and films, have such as well."""
-_OF = re.compile(r"\s*of\s+([a-z]+)", re.IGNORECASE)
+_OF = lazy(r"\s*of\s+([a-z]+)", re.IGNORECASE)
 _FAR = 512
 """Characters before a number that may say of what it is."""
 _AROUND = 2048
 """Characters on each side of a number that are looked at: lines of data have no sentences, and are long."""
-_OF_STEPS = re.compile(r"\d\s?/\s?\d")
-_OF_SEARCH = re.compile(r"\[CV(?: \d+/\d+(?:; \d+/\d+)?)?\] END ")
+_OF_STEPS = lazy(r"\d\s?/\s?\d")
+_OF_SEARCH = lazy(r"\[CV(?: \d+/\d+(?:; \d+/\d+)?)?\] END ")
 """How scikit-learn's searches begin what they print of a fit (``model_selection/_validation.py``)."""
-_OF_MAGICS = re.compile(
+_OF_MAGICS = lazy(
     rf"(?:text: )?(?:CPU times: (?:user {OF_IPYTHON}, sys: {OF_IPYTHON}, )?total: {OF_IPYTHON}|Wall time: {OF_IPYTHON}"
     rf"|{OF_IPYTHON} ± {OF_IPYTHON} per loop \(mean ± std\. dev\. of \d+ runs?, [\d,]+ loops? each\))\s*",
     re.IGNORECASE,
@@ -131,10 +130,10 @@ _OF_MAGICS = re.compile(
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
-_LINE = re.compile(r"line \d+$")
+_LINE = lazy(r"line \d+$")
 _AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
-_ALONE = re.compile(rf"\s*[\[(]?{_AMOUNT}[\])]?\s*", re.IGNORECASE)
-_PAIR = re.compile(rf"\s*(?:- )?[\"']?(?P<key>[a-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?{_AMOUNT}[\"']?,?\s*", re.IGNORECASE)
+_ALONE = lazy(rf"\s*[\[(]?{_AMOUNT}[\])]?\s*", re.IGNORECASE)
+_PAIR = lazy(rf"\s*(?:- )?[\"']?(?P<key>[a-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?{_AMOUNT}[\"']?,?\s*", re.IGNORECASE)
 """A line of YAML, TOML and the like."""
 
 
@@ -212,11 +211,9 @@ def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
     if masks.took > _SHORT:
         return
     for found in _SHOWN.finditer(text) if "datetime(" in text else ():
-        with suppress(ValueError):
-            year, month, day, hour, minute = (int(found[name]) for name in ("year", "month", "day", "hour", "minute"))
-            moment = datetime(year, month, day, hour, minute, int(found["second"] or 0), tzinfo=timezone.utc)
-            if masks.is_during(moment.timestamp()):
-                yield found.span()
+        moment = shown_moment(found)
+        if moment is not None and masks.is_during(moment):
+            yield found.span()
     if ":" not in text:
         return
     for found in _DATED.finditer(text):

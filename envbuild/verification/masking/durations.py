@@ -12,7 +12,7 @@ _DURATION = lazy(
     re.IGNORECASE,
 )
 _UNITS = {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "s": 1.0, "h": 3600.0}
-_IN_PARTS = re.compile(r"\d\s?[dhm]\s?\d")
+_IN_PARTS = lazy(r"\d\s?[dhm]\s?\d")
 """A duration of several units: ``1m 3s``."""
 _MANY, _LONG = 100.0, 1.0
 """How many times as long a duration is, and how many seconds, from which on it is not by luck that it is longer."""

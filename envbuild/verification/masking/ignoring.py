@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
-_MARK = re.compile("⟨[^⟩]*⟩")
+from envbuild.core.patterns import lazy
+
+_MARK = lazy("⟨[^⟩]*⟩")
 """Where runs have other names for the same file, in the name for all of them: ``runs/⟨date⟩/w.npy``."""
-_SPECIAL = re.compile(r"[*?[]")
+_SPECIAL = lazy(r"[*?[]")
 
 
 def ignoring(name: str, *, metric: bool = False) -> str:

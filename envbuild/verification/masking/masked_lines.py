@@ -41,9 +41,9 @@ _REPORTS = (
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
 
 
-_HEAD_OF_SLOWEST = re.compile(r"={2,} slowest (?:\d+ )?durations ={2,}")
-_SLOW = re.compile(r"\d+\.\d\ds (?:call    |setup   |teardown) \S.*")
-_HIDDEN = re.compile(r"\((\d+) durations < [\d.e-]+s hidden\.(?:  Use -vv to show these durations\.)?\)")
+_HEAD_OF_SLOWEST = lazy(r"={2,} slowest (?:\d+ )?durations ={2,}")
+_SLOW = lazy(r"\d+\.\d\ds (?:call    |setup   |teardown) \S.*")
+_HIDDEN = lazy(r"\((\d+) durations < [\d.e-]+s hidden\.(?:  Use -vv to show these durations\.)?\)")
 """What pytest prints with ``--durations``: parts of tests by how long they took, and how many were too fast for that.
 Source: src/_pytest/runner.py, ``pytest_terminal_summary``."""
 

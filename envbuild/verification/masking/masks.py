@@ -28,7 +28,19 @@ from envbuild.record.measurements import (
 )
 from envbuild.record.printed import IGNORED
 from envbuild.verification.masking.days import Clocks, noon_near
-from envbuild.verification.masking.rules import NUMBER, OF_DAY, SHAPE, TABLE, TIME_OF_DAY, ZEROS, Rule, epoch, may_match
+from envbuild.verification.masking.rules import (
+    DATETIME,
+    NUMBER,
+    OF_DAY,
+    SHAPE,
+    TABLE,
+    TIME_OF_DAY,
+    ZEROS,
+    Rule,
+    epoch,
+    may_match,
+    shown_moment,
+)
 from envbuild.verification.masking.screen import BINARY, LONGEST_LINE
 
 _BEFORE = 26 * 3600.0
@@ -104,12 +116,12 @@ _LOGGED_BY_CLOCK = lazy(
 """TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory;
 PyTorch's about ranks that wait for each other (torch/csrc/distributed/c10d/socket.cpp), whole lines alone; Comet's
 (comet_ml/logging_messages.py) too."""
-_CLOCK_IN = re.compile(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|:|-\d\d(?!:?\d\d))")
+_CLOCK_IN = lazy(r"(?<!\d)([01]?\d|2[0-3])[:-]?([0-5]\d)[:-]?([0-5]\d(?:[.,]\d+)?)(?!\d|:|-\d\d(?!:?\d\d))")
 """The time of day in a date."""
-_WEEKDAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE)
-_HALF = re.compile(r"\s?([ap])m\b", re.IGNORECASE)
-_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)\b")
-_GLOG = re.compile(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)(\d*)\S*(?:\s+(\d+))?")
+_WEEKDAY = lazy(r"(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE)
+_HALF = lazy(r"\s?([ap])m\b", re.IGNORECASE)
+_OFFSET = lazy(r"\s?([+-])(\d\d):?(\d\d)\b")
+_GLOG = lazy(r"(\d\d)(\d\d) (\d\d:\d\d:\d\d)(\d*)\S*(?:\s+(\d+))?")
 _PORTS = range(32768, 61000)
 """Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
 _OBJECTS = 16
@@ -119,8 +131,8 @@ _THREADS, _OTHER_THREADS = range(0x7E0000000000, 0x800000000000), 1 << 12
 _LONGEST_NUMBER = 40
 """Digits that are enough to see that a number is none of a process; ``int`` takes no more than some thousands."""
 _BEHIND_DATE = "(?P<keep>⟨date⟩[-_.])"
-_HMS = re.compile(r"\d+(?:[.,]\d+)?")
-_ESTIMATED = re.compile(
+_HMS = lazy(r"\d+(?:[.,]\d+)?")
+_ESTIMATED = lazy(
     r"(?<![a-z])(?:eta|remaining|left|estimated|expected|until|finish|cpu|user|sys|workers?|sum|total|cumulative)(?![a-z])"
     r"|s/(?:step|it)|[‹•<]",
     re.IGNORECASE,
@@ -496,6 +508,9 @@ class Masks:
         if rule.moment is epoch:
             moment = epoch(found)
             return moment is not None and self.is_strange(moment)
+        if rule.text == DATETIME:  # whose microseconds look like a time of day
+            moment = shown_moment(found)
+            return moment is None or self.is_strange(moment, 1.0)
         return self._is_other_date(name, rule.moment(found) if rule.moment is not None else None)
 
     def _is_other_date(self, text: str, noon: float | None) -> bool:

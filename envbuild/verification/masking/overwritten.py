@@ -6,7 +6,6 @@ other numbers, and no state with numbers in common; or states without times, of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _BACK = lazy(r"\r|\x1b\[(?:1?G|[012]?K)")
 _UP = lazy(r"\x1b\[\d*[AF]")
 _CONTROL = lazy(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_STEP = re.compile(r"(?<![\d.])\d+\s?/\s?\d+(?![\d.])|(?<![\d.])\d+\s?%")
-_DECIMAL = re.compile(r"\d\.\d")
+_STEP = lazy(r"(?<![\d.])\d+\s?/\s?\d+(?![\d.])|(?<![\d.])\d+\s?%")
+_DECIMAL = lazy(r"\d\.\d")
 _TIMED = frozenset(("times", "rates", "memory"))
 _LONGEST, _MOST = 4096, 20_000
 """Characters of a state, and how many states of a stream, that are looked at."""

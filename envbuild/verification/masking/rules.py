@@ -72,6 +72,15 @@ def _date(found: re.Match[str]) -> float | None:
         return None
 
 
+def shown_moment(found: re.Match[str]) -> float | None:
+    """Return the second, since 1970, of a date as Python's ``repr`` has it (``DATETIME``); None if it is none."""
+    year, month, day, hour, minute = (int(found[name]) for name in ("year", "month", "day", "hour", "minute"))
+    try:
+        return datetime(year, month, day, hour, minute, int(found["second"] or 0), tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+
+
 def epoch(found: re.Match[str]) -> float | None:
     """Return the moment of a number of seconds, milliseconds, microseconds or nanoseconds since 1970."""
     whole = found["whole"]

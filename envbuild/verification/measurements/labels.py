@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from envbuild.core.patterns import lazy
 from envbuild.record.measurements import names_result
 
-_RESULT = re.compile(
+_RESULT = lazy(
     r"(?:^|[^a-z])(?:lr|learning[ _-]rate|alpha|beta|gamma|eps|epsilon|lambda|momentum|decay|dropout|seeds?|temperature"
     r"|steps?|epochs?|iters?|iterations?|rounds?|trials?|batch(?:es)?|batch[ _-]size|samples?|count|best|weights?|bias"
     r"|coef|coefficient|metric|result|value|mean|std|var|norm|cost|size|seeded(?: with)?)\W*$",
     re.IGNORECASE,
 )
 """Names that a time never has, in addition to those of ``names_result``."""
-_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
-_DATA = re.compile(r"(?:^|[\s,;|\"])[-+.\d]")
+_SPLIT = lazy(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
+_DATA = lazy(r"(?:^|[\s,;|\"])[-+.\d]")
 """A cell that is no name."""
 _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
@@ -62,27 +63,27 @@ _OF_MEMORY = _words(
 _OF_IDENTITY = _words(
     "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier"
 )
-_BYTES = re.compile(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
-_AMOUNT = re.compile(rf"\d{_BYTES.pattern}", re.IGNORECASE)
-_INDEX = re.compile(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
+_BYTES = lazy(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
+_AMOUNT = lazy(rf"\d{_BYTES.pattern}", re.IGNORECASE)
+_INDEX = lazy(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
 """The number of a thing of which there are several, before a colon."""
-_OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*$")
-_LAST = re.compile(r"[^A-Za-z0-9_]+$")
-_PATH = re.compile(r"\[\d*\]")
-_PLACE = re.compile(r"(?:.*, )?line \d+(?:: (?P<column>.*))?$|[\d.]*$", re.DOTALL)
-_TAG = re.compile(r"<[^<>]*>")
-_UNIT = re.compile(
+_OWN = lazy(r"[A-Za-z_][A-Za-z0-9_.]*$")
+_LAST = lazy(r"[^A-Za-z0-9_]+$")
+_PATH = lazy(r"\[\d*\]")
+_PLACE = lazy(r"(?:.*, )?line \d+(?:: (?P<column>.*))?$|[\d.]*$", re.DOTALL)
+_TAG = lazy(r"<[^<>]*>")
+_UNIT = lazy(
     r"\s?(?:[nuµμm]?s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|(?:milli|micro|nano)seconds?"
     r"|[A-Za-z]+/(?:s|sec|second|min|minute|h|hour)|(?:s|sec|ms|us|[µμ]s|seconds)/[A-Za-z]+"
     r"|(?:\w+\s){0,2}(?:per|a|in each|each|of a)\s(?:second|minute|hour|ms))(?![\w])"
 )
-_ROW = re.compile(r"\s+-?\d[\d.eE+-]*(?:\s|$)")
+_ROW = lazy(r"\s+-?\d[\d.eE+-]*(?:\s|$)")
 """A number that follows another one: a row of a table, whose first word is no name of theirs."""
 _LONGEST = 40
 """Bytes of the longest name that is looked for in binary data."""
-_TAILS = re.compile(rb"[\xca-\xd3]$|\x94?G$|\0$")
+_TAILS = lazy(rb"[\xca-\xd3]$|\x94?G$|\0$")
 """What is between a name and its number in MessagePack, pickles, BSON."""
-_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_. -]*")
+_NAME = lazy(rb"[A-Za-z_][A-Za-z0-9_. -]*")
 
 
 def names_no_time(text: str) -> bool:

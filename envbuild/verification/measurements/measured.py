@@ -7,11 +7,11 @@ one, does not depend on it. Of any other, all that differs must follow the clock
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.measurements.byte_tokens import of_bytes
 from envbuild.verification.measurements.clockwork import Setting, Span, When
 from envbuild.verification.measurements.labels import (
@@ -41,9 +41,9 @@ from envbuild.verification.verdict import Measured
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
-_SHAPE = re.compile(rb"'shape': \((\d*),? ?([\d, ]*)\)")
-_DIGIT = re.compile(r"\d")
-_PACKED = re.compile(r"[0-9a-f]{16}")
+_SHAPE = lazy(rb"'shape': \((\d*),? ?([\d, ]*)\)")
+_DIGIT = lazy(r"\d")
+_PACKED = lazy(r"[0-9a-f]{16}")
 """A floating-point number as readers of databases and pickles show it, exactly."""
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import zip_longest
 
+from envbuild.core.patterns import lazy
 from envbuild.verification.measurements.clockwork import (
     PROCESSES,
     Kind,
@@ -35,7 +36,7 @@ _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
-_TOKEN = re.compile(
+_TOKEN = lazy(
     r"(?P<drawn>⟨drawn (?:\d+|\?) \d+⟩)"
     r"|(?P<process>⟨process⟩)"
     rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
@@ -47,10 +48,10 @@ _TOKEN = re.compile(
     rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
     r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
 )
-_SPACES = re.compile(r"\s+")
-_BLANKS = re.compile(r" ?(\0(?:number|clock)\0) ?")
+_SPACES = lazy(r"\s+")
+_BLANKS = lazy(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
-_MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-")
+_MINUS = lazy(r"(?<![A-Za-z0-9)\]}])-")
 NAME = 80
 """Characters before and after a number in which it may be named."""
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
@@ -63,7 +64,7 @@ _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _LINES = 3
 _PROCESS = "⟨process⟩"
-_OF_PROCESSES = re.compile(
+_OF_PROCESSES = lazy(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
     re.IGNORECASE,
 )
@@ -130,7 +131,7 @@ def of_texts(
 
 Whole = tuple[str, tuple[int, ...]]
 """The word before a number, and what it is in each run, rounded to a whole one."""
-_WORD = re.compile(r"[^\W\d]+")
+_WORD = lazy(r"[^\W\d]+")
 
 
 def rates_in(texts: Sequence[tuple[When, str]], name: str) -> Iterator[Whole]:
@@ -311,15 +312,15 @@ def _is_identity(tokens: Sequence[tuple[When, _Token]]) -> bool:
     )
 
 
-_HEX = re.compile(
+_HEX = lazy(
     r"(?<![0-9A-Za-z.])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)[0-9a-f]{8,128})"
     r"(?![0-9A-Za-z.]|[-+]\d)"
 )
 """What may be drawn: at least eight digits, letters among them, or a UUID."""
-_KNOWN = re.compile(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
+_KNOWN = lazy(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
 """The same where it is known what was drawn: one name in forty has eight figures alone."""
-_FIGURES = re.compile(r"(?<![0-9A-Za-z.])[0-9]{8,128}(?![0-9A-Za-z.]|[-+]\d)")
-_MARK = re.compile(r"⟨drawn \d+ (\d+)⟩")
+_FIGURES = lazy(r"(?<![0-9A-Za-z.])[0-9]{8,128}(?![0-9A-Za-z.]|[-+]\d)")
+_MARK = lazy(r"⟨drawn \d+ (\d+)⟩")
 
 
 def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
@@ -415,7 +416,7 @@ def _is_own(when: Setting, token: _Token) -> bool:
     return _is_whole(token) and when.processes <= int(token.text) < when.processes + PROCESSES
 
 
-_ONE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_ONE_NUMBER = lazy(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def are_no_processes(values: Sequence[str]) -> bool:
@@ -574,10 +575,10 @@ def _weekday(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%a").lower()
 
 
-_PARTS = re.compile(r"(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)")
-_NAMED = re.compile(rf"(?P<month>{_MONTH})\s+(?P<day>\d\d?)|(?P<first>\d\d?)[ -](?P<second>{_MONTH})", re.IGNORECASE)
-_OF_DAY = re.compile(r"(\d{1,2})[:-](\d\d)[:-](\d\d)(?:[.,](\d+))?$")
-_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)$|\s?(?:Z|UTC|GMT)$")
+_PARTS = lazy(r"(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)")
+_NAMED = lazy(rf"(?P<month>{_MONTH})\s+(?P<day>\d\d?)|(?P<first>\d\d?)[ -](?P<second>{_MONTH})", re.IGNORECASE)
+_OF_DAY = lazy(r"(\d{1,2})[:-](\d\d)[:-](\d\d)(?:[.,](\d+))?$")
+_OFFSET = lazy(r"\s?([+-])(\d\d):?(\d\d)$|\s?(?:Z|UTC|GMT)$")
 
 
 def _date(token: _Token) -> Number | None:

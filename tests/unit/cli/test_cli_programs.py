@@ -121,6 +121,10 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "pandas.py").touch()
     assert _missing_module(text, tmp_path) == "libs has pandas, give its folder: -e PYTHONPATH=libs"
+    (tmp_path / "pandas.py").touch()
+    as_module = "the project has pandas: start the script as a module, envbuild run -m demos.train"
+    failed = record(exit_code=1, script=Script(path="demos/train.py", sha256="0" * 64))
+    assert advice(text, failed, tmp_path) == as_module  # as ``missing_module`` has it, where nothing was recorded
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.operations.verification.doubtful import _FOLLOWS, _kind
+from envbuild.operations.verification.doubtful import _FOLLOWS, _kind, _several
 from envbuild.verification.measurements.clockwork import Span, settings
 
 _NOW, _LATER, _FASTER, _ = settings(1_790_000_000)
@@ -28,3 +28,12 @@ def test_whole_ticks_of_each_clock_are_measured(
     """What asks the clock as often as something else is fast takes whole ticks, another number of them each time."""
     values = [(Span(1.79e9, 1.79e9 + 20), real), (_NOW, now), (_LATER, later), (_FASTER, faster)]
     assert (_kind(values) in _FOLLOWS) == measured
+
+
+def test_numbers_of_a_column_are_looked_at_one_by_one() -> None:
+    """Those that are the same in all runs are results; a column that is longer in one run is not decided."""
+    found = _several(["1 0.25 3.5", "1 0.26 3.7"], ["1 0.25 3", "1 0.25 3"])
+    assert found == [("0.25", ("0.25", "0.25")), ("3.5", ("3", "3"))]
+    assert _several(["1 0.25", "1 0.25"], ["1 0.5 2", "1 0.5"]) == []
+    assert _several(["0.25"], ["0.5"]) == []
+    assert _several(["0.25 x"], ["0.5 x"]) == []

@@ -441,3 +441,18 @@ def test_an_address_that_may_be_a_digest_is_quoted(tmp_path: Path) -> None:
         f"addresses in standard output: 0x7f1a2b3c4d5e: {why}"
     ]
     assert not [*made_addresses(session, Measuring(makes_hex=False))]
+
+
+def test_lines_whose_numbers_of_few_digits_are_measured_too_are_known() -> None:
+    """``Time: 0.730 (0.731)``: what a fixed clock has shown of all of its numbers is not quoted once more."""
+    line, other = "line 2, number 3 of 4", "line 2, number 4 of 4"
+    doubts = InDoubt(
+        left=cast(Any, None),
+        known=[],
+        places=[("stdout", line)],
+        doubtful=frozenset([("stdout", line), ("stdout", other)]),
+        short=[("stdout", other)],
+    )
+    assert doubts.lines(frozenset([("stdout", line), ("stdout", other)])) == {("standard output", 2)}
+    assert doubts.lines(frozenset([("stdout", line)])) == frozenset()
+    assert doubts.lines(frozenset([("stdout", other)])) == frozenset()

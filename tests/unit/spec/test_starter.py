@@ -97,6 +97,9 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
         ("from tensorflow.keras.callbacks import TensorBoard", {"tensorboard"}),
         ("import torch\nfrom torch.utils.tensorboard import SummaryWriter", {"tensorboard", "torch"}),
         ("import pandas as pd\npd.read_parquet('a.parquet').to_excel('a.xlsx')", {"pyarrow", "openpyxl"}),
+        ("import torch\nfrom skorch.helper import parse_args", {"numpydoc", "torch"}),
+        ("import optuna\noptuna.integration.OptunaSearchCV(model, space)", {"optuna-integration[sklearn]"}),
+        ("import skorch, torch\nargs = parser.parse_args()", {"torch"}),
         ("import polars as pl\npl.read_parquet('a.parquet')", set()),
         ("import keras\nkeras.callbacks.CSVLogger('log.csv')", set()),
         ("from transformers import Trainer, BertConfig", {"accelerate", "torch"}),
@@ -110,7 +113,26 @@ def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
 def test_what_a_used_part_of_a_library_needs_is_required(tmp_path: Path, source: str, wanted: set[str]) -> None:
     """A library that does not require a package fails without it only when the program comes to it."""
     found = set(guessed(project(tmp_path, train_py=source)).requirements)
-    assert found & {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch"} == wanted
+    known = {"tensorboard", "pyarrow", "openpyxl", "accelerate", "torch", "numpydoc", "optuna-integration[sklearn]"}
+    assert found & known == wanted
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ('assert numpyro.__version__.startswith("0.21.0")', "numpyro==0.21.0.*"),
+        ('assert numpyro.__version__.startswith("0.21.")', "numpyro==0.21.*"),
+        ('assert numpyro.__version__ == "0.21.0", "another"', "numpyro==0.21.0"),
+        ('assert numpyro.__version__ == "0.21.0"\nassert numpyro.__version__ == "0.20.0"', "numpyro"),
+        ('assert numpyro.__version__ >= "0.21.0"', "numpyro"),
+        ('assert numpyro.__version__.startswith("dev")', "numpyro"),
+        ('print(numpyro.__version__.startswith("0.21"))', "numpyro"),
+    ],
+)
+def test_a_version_that_a_program_insists_on_is_required(tmp_path: Path, lines: str, wanted: str) -> None:
+    """It would fail at once with another one; versions in which files do not agree are left open."""
+    found = guessed(project(tmp_path, train_py=f"import numpyro\n{lines}\n")).requirements
+    assert [each for each in found if each.startswith("numpyro")] == [wanted]
 
 
 def test_well_known_packages_are_required_by_their_distribution(tmp_path: Path) -> None:

@@ -1116,6 +1116,36 @@ def test_cells_of_html_are_named_by_their_rows() -> None:
     assert places["table.tbody.tr.td.folds.0.fit_time"] == "0.25"
 
 
+def test_cells_of_html_are_named_by_columns_of_times() -> None:
+    """As pandas writes a table, alone or in a page, whose other lines have no names; a row of results stays one."""
+    table = (
+        b'<table border="1">\n  <thead>\n    <tr>\n      <th>%b</th>\n      <th>seconds</th>\n    </tr>\n'
+        b"  </thead>\n  <tbody>\n    <tr>\n      <%b>%b</%b>\n      <td>0.25</td>\n    </tr>\n  </tbody>\n</table>"
+    )
+    rows = {
+        "stage": (b"stage", b"td", b"fit", b"td"),
+        "row": (b"", b"th", b"fit", b"th"),
+        "loss": (b"", b"th", b"loss", b"th"),
+    }
+    alone = {name: dict(leaves(table % cells, MASKS)) for name, cells in rows.items()}
+    assert alone["stage"]["table.tbody.tr.td.seconds"] == "0.25"
+    assert alone["row"]["table.tbody.tr.td.seconds"] == "0.25"
+    assert alone["loss"]["table.tbody.tr.td.loss"] == "0.25"
+    page = dict(leaves(b"<html><body><h1>Of a run</h1>" + table % rows["stage"] + b"<p>Done</p></body></html>", MASKS))
+    assert page["line 11: seconds"] == "      <td>0.25</td>"
+    assert page["line 10"] == "      <td>fit</td>"
+
+
+def test_numbers_of_a_column_are_kept_for_experiments() -> None:
+    """All of them or none: one that is none leaves the digest of all."""
+    content = read(b"epoch,loss,seconds\n1,0.5,0.25\n2,0.25,0.5\n", MASKS)
+    assert content is not None
+    assert content.series == {"seconds": "0.25 0.5"}
+    mixed = read(b'{"a": {"seconds": 0.5, "fit_time": 0.25}, "b": {"seconds": 0.25, "fit_time": "0:00:01"}}', MASKS)
+    assert mixed is not None
+    assert mixed.series == {}
+
+
 @pytest.mark.parametrize(
     ("key", "one", "other", "same"),
     [

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -332,3 +332,11 @@ def test_another_name_in_the_head_of_a_gzip_file_is_quoted() -> None:
     assert found.endswith("the compressed data's name: fold-3.csv → fold-4.csv")
     assert strange_times(_runs(packed(b"tmpab12cd3e"), packed(b"tmp9ab8cd7e")), ()) == ()
     assert strange_times(_runs(packed(b"fold-3.csv"), packed(b"fold-3.csv")), ()) == ()
+
+
+def test_microseconds_of_a_shown_date_are_no_time_of_day() -> None:
+    """``135614`` reads as 13:56:14; the second itself counts, and one of no run is quoted."""
+    shown = "started datetime.datetime({:%Y, %-m, %-d, %-H, %-M, %-S}, 135614)"
+    masks = masks_of(record())
+    assert masks.mask(shown.format(START)).strange == ()
+    assert masks.mask(shown.format(START - timedelta(hours=3))).strange
