@@ -86,10 +86,10 @@ def _other_line(mine: str, theirs: str, masks: tuple[Masks, Masks]) -> tuple[str
 
 def _states(line: str, masks: Masks) -> list[_State]:
     """Return what a line showed but for what it shows at last."""
-    parts = [_CONTROL.sub("", part).strip() for part in _BACK.split(line)]
+    parts = [_CONTROL.sub("", part) for part in _BACK.split(line)]
     found = []
-    for part in [each for each in parts if each][:-1]:
-        if len(part) <= _LONGEST:
+    for part in map(str.strip, [each for each in parts if each][:-1]):  # blanks at last have written over the others
+        if part and len(part) <= _LONGEST:
             masked = masks.mask(part)
             found.append(_State(part, masked.text, not _TIMED.isdisjoint(masked.kinds)))
     return found

@@ -26,6 +26,9 @@ def _bar(*losses: float, step: int = 1) -> str:
         (_bar(0.5, 0.25), _bar(0.75), True),
         ("\x1b[2K\x1b[1Gloss 0.5\x1b[2K\rend\n", "\x1b[2K\x1b[1Gloss 0.6\x1b[2K\rend\n", True),
         ("\rloss 0.5 1.2s\rend\n", "\rloss 0.6 1.3s\rend\n", False),  # drawn by the clock, and nothing says when
+        ("\rloss 0.5\rloss 0.25\r   \n", "\rloss 0.6\rloss 0.3\r   \n", True),  # a bar that goes away
+        ("\rloss 0.5\r   \n", "\rloss 0.6\r   \n", True),
+        ("loss 0.5\r\r\n", "loss 0.6\r\r\n", False),  # shown at last
         ("\ra\rb\rend\n", "\ra\rend\n", False),
         ("\r 5%| 0.1s\r10%| 0.2s\rend\n", "\r 5%| 0.3s\r10%| 0.4s\rend\n", False),
         ("a\r\nb\r\n", "a\r\nc\r\n", False),  # lines that are compared as they are
