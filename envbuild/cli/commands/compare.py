@@ -200,10 +200,17 @@ def verify(
     from envbuild.operations import ranks
 
     ranks.require_no_launcher()
+    again = _single_run(
+        shared.command, lock=None if lock is None else str(lock), variant=variant, platform=platform,
+        env=[_shown_variable(each) for each in environment or ()], mount=mount, network=network, memory=memory,
+        timeout=timeout, output=output, gpus=gpus, allow=allow, offline=offline, no_controls=not controls,
+    )  # fmt: skip
     if scheduler is None:
         if nodes != 1 or tasks != 1 or time or partition or constraint or account or gpu_type:
             raise UsageError("options of a job go with a scheduler", "envbuild verify --on slurm --nodes 2 …")
-        return _measure(shared, options, console) if cost else _verify(shared, options, console, models)
+        if cost:
+            return _measure(shared, options, console)
+        return _verify(shared, options, console, again, models)
     from envbuild.cluster.batch import Job
 
     words = option_words(
@@ -214,7 +221,7 @@ def verify(
         nodes=nodes, tasks=tasks, time=time, partition=partition, constraint=constraint, account=account,
         gpu_type=gpu_type,
     )  # fmt: skip
-    return _verify_on_slurm(shared, options, job, [*words, *(command or ())], console)
+    return _verify_on_slurm(shared, options, job, [*words, *(command or ())], console, again)
 
 
 def option_words(**typed: str | Sequence[str] | bool | None) -> list[str]:
@@ -227,6 +234,20 @@ def option_words(**typed: str | Sequence[str] | bool | None) -> list[str]:
         elif value:
             words += [word for each in ([value] if isinstance(value, str) else value) for word in (option, each)]
     return words
+
+
+def _single_run(command: Sequence[str], **typed: str | Sequence[str] | bool | None) -> str:
+    """Return the command that runs a program once as it is verified; options as for ``option_words``."""
+    import shlex
+
+    return shlex.join(("envbuild", "run", *option_words(**typed), *command))
+
+
+def _shown_variable(text: str) -> str:
+    """Return a variable as it was typed; of one that may be a secret the name alone, for a value of the environment."""
+    from envbuild.core.redact import holds_secret
+
+    return text.partition("=")[0] if holds_secret(text, names=True) else text
 
 
 def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Console) -> int:
@@ -242,13 +263,13 @@ def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Consol
 
 
 def _verify_on_slurm(
-    shared: RunOptions, options: VerifyOptions, job: Job, words: Sequence[str], console: Console
+    shared: RunOptions, options: VerifyOptions, job: Job, words: Sequence[str], console: Console, again: str
 ) -> int:
     from envbuild.core.loading import load_meanwhile
     from envbuild.operations.verification.cluster import verify_on_slurm
 
     load_meanwhile(_NEEDED_AT_THE_END)
-    return _show(verify_on_slurm(shared, options, job, words, console), shared, options, console)
+    return _show(verify_on_slurm(shared, options, job, words, console), shared, options, console, again)
 
 
 def _check_attestation(
@@ -299,7 +320,9 @@ def _models(words: str | None) -> tuple[str, ...]:
     return names
 
 
-def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models: tuple[str, ...] = ()) -> int:
+def _verify(
+    shared: RunOptions, options: VerifyOptions, console: Console, again: str, models: tuple[str, ...] = ()
+) -> int:
     """Verify on this machine and print what was found; returns as ``_show``."""
     from dataclasses import replace
 
@@ -320,11 +343,14 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models
     load_meanwhile(_NEEDED_AT_THE_END)
     with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)
-    return _show(result, shared, options, console)
+    return _show(result, shared, options, console, again)
 
 
-def _show(result: Verification, shared: RunOptions, options: VerifyOptions, console: Console) -> int:
-    """Print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed."""
+def _show(result: Verification, shared: RunOptions, options: VerifyOptions, console: Console, again: str) -> int:
+    """Print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed.
+
+    ``again``: the command that runs the program once.
+    """
     from envbuild.cli.commands.program import misplaced
     from envbuild.cli.render import verify as render
 
@@ -347,7 +373,7 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
         if not console.as_json:
             console.text(f"{render.different(result)}\n")
         return NotReproducibleError.exit_code
-    message, hint = render.failed(result, shared.command)
+    message, hint = render.failed(result, shared.command, again)
     print_error(message, note or hint)
     if verdict.outcome == "refused":
         return HostMismatchError.exit_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +96,14 @@ def proved(result: Verification) -> Iterator[tuple[str, ...]]:
         yield "wrote", path.name, f"signed: {path.name}.sig" if result.signed else ""
 
 
-def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
-    """Return message and hint about a program that did not run to a good end."""
+def failed(result: Verification, arguments: Sequence[str], command: str) -> tuple[str, str]:
+    """Return message and hint about a program that did not run to a good end.
+
+    Args:
+        result: of its runs.
+        arguments: the program's command line.
+        command: runs it once, with the same options.
+    """
     record, runs = result.runs[0].record, len(result.runs)
     if result.verdict.outcome == "refused":
         message = result.last_words.rstrip("\n")
@@ -111,7 +116,7 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in words.rstrip("\n").splitlines()[-lines:])
     lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments, Path())
-    again = f"fix it first: envbuild run {shlex.join(arguments)}"
+    again = f"fix it first: {command}"
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
         lacks or f"{do}; else {again}" if (do := advice(words, record, Path())) else again,

@@ -37,6 +37,27 @@ from tests.support.runtime import make_lock
 
 
 @pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ({}, "envbuild run t.py 'a b'"),
+        (
+            {"env": ["A=1 2"], "mount": ["/data:/d:ro"], "lock": "x/pylock.a.toml", "no_controls": True},
+            "envbuild run --env 'A=1 2' --mount /data:/d:ro --lock x/pylock.a.toml --no-controls t.py 'a b'",
+        ),
+    ],
+)
+def test_the_single_run_of_a_hint_has_the_same_options(typed: dict[str, Any], command: str) -> None:
+    """What is printed can be typed: without its variables and mounts the program fails for another reason."""
+    assert compare._single_run(("t.py", "a b"), **typed) == command
+
+
+def test_a_secret_is_no_part_of_a_hint() -> None:
+    """Its name alone takes the value of the environment."""
+    assert compare._shown_variable("API_TOKEN=abcdefgh12345678") == "API_TOKEN"
+    assert compare._shown_variable("EPOCHS=3") == "EPOCHS=3"
+
+
+@pytest.mark.parametrize(
     ("typed", "reported"),
     [
         (["verify"], "nothing to run"),
