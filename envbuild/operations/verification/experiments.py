@@ -367,8 +367,10 @@ class _Fixed:
         key = frozenset(fixed)
         if key not in self._known:
             pair = self._laboratory.pair(fixed)
-            if "clock" in key and _ran_apart(pair) and not self._laboratory.equal(pair):
-                self._laboratory.clock_of_lines = True
+            shared = "clock" in key and not self._laboratory.clock_of_lines
+            if shared and _ran_apart(pair) and not self._laboratory.equal(pair):
+                self._laboratory.clock_of_lines = True  # such runs are compared with each other alone
+                self._known = {names: runs for names, runs in self._known.items() if "clock" not in names}
                 pair = self._laboratory.pair(fixed, again=", a clock for each line")
             self._known[key] = pair
         return self._known[key]
