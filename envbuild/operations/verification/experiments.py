@@ -50,7 +50,7 @@ _BY_LINE = frozenset(("entropy", "clock", "figures", "limits", "memory"))
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
-    "listings", "host", "times", "environment", "order of times", "pids", "cpus", "memory",
+    "listings", "host", "load", "times", "inodes", "environment", "order of times", "pids", "cpus", "memory",
 )  # fmt: skip
 
 
