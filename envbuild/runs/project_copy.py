@@ -158,22 +158,27 @@ class Aging:
     reverse: bool = False
 
 
-def make_copy(plan: Plan, target: Path, inputs: Collection[str], aging: Aging | None = None) -> None:
+def make_copy(
+    plan: Plan, target: Path, inputs: Collection[str], aging: Aging | None = None, *, backwards: bool = False
+) -> None:
     """Copy a project to a new folder: content, permissions, owners and times; files in the order of their names.
 
     What vanishes meanwhile is left out, as are sockets and pipes. Times of change differ as described in ``aging``.
+    ``backwards``: the last file by name is made first, so that inode numbers have another order, and so have listings
+    of file systems that list in the order of making.
     """
+    order = slice(None, None, -1 if backwards else 1)
     target.mkdir(parents=True)
     _like(plan.project, target)
     for path in (*plan.folders, *plan.shown):
         with folder_below(target, *path.split("/"), make=True):
             pass
-    for above, names in _by_folder(plan.files):
+    for above, names in _by_folder(plan.files[order]):
         with _unless_gone(above), _both(plan.project, target, above) as (source, copy):
             for name in names:
                 with _unless_gone(name):
                     _copy_file(source / name, copy / name)
-    for above, names in _by_folder(plan.links):
+    for above, names in _by_folder(plan.links[order]):
         with _unless_gone(above), _both(plan.project, target, above) as (source, copy):
             for name in names:
                 with _unless_gone(name):

@@ -43,15 +43,17 @@ KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
 AGE = 86_413
 """Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
-Variation = Literal["listings", "environment", "times", "host", "order of times", "cpus", "pids", "memory"]
+Variation = Literal[
+    "listings", "environment", "times", "inodes", "host", "load", "order of times", "cpus", "pids", "memory"
+]
 """Something that no result may depend on: order of directory listings and of the environment, files' times of change,
 host name, which file is the newest, CPUs in sight, process ids of children, what is in memory that nothing wrote."""
-FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "host"))
+FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "inodes", "host", "load"))
 """What costs no time to vary."""
 ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids", "memory"}
 STRICT = ("process ids of children", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
-_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids", "memory")
+_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "load", "pids", "memory")
 """What the hook varies (``ENVBUILD_VARY``)."""
 PERTURB = "MALLOC_PERTURB_"
 FILLS = (0x3F, 0x40, 0xBF, 0xC0)
@@ -353,7 +355,9 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
 def copy_project(plan: Repeat, number: int, folder: Path) -> None:
     """Make the copy of the project that one run works in: ``project`` below its folder. Nothing for runs in place."""
     if plan.copy is not None:
-        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, _varied(plan, number)))
+        varied = _varied(plan, number)
+        backwards = "inodes" in plan.vary and varied % 2 == 1
+        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, varied), backwards=backwards)
 
 
 def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Output) -> RunRequest:
@@ -418,11 +422,11 @@ def variations(plan: Repeat) -> tuple[str, ...]:
         return ()
     return (
         "order of directory listings",
-        *(("times of change", "inode numbers", "folder on the host") if plan.copy is not None else ()),
+        *(("times of change", "order of inode numbers", "folder on the host") if plan.copy is not None else ()),
         *(("order of times of change",) if "order of times" in plan.vary and plan.copy is not None else ()),
         *(("number of visible CPUs",) if "cpus" in plan.vary and any(plan.slots) else ()),
         *(STRICT if "pids" in plan.vary else ()),
-        "host name", "order of the environment", "address layout", "start time",
+        "host name", "load that is reported", "order of the environment", "address layout", "start time",
     )  # fmt: skip
 
 

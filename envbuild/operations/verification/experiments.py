@@ -56,7 +56,7 @@ _OTHER_FILLS = (0x40, 0xC0, 0x00)
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
-    "listings", "host", "times", "environment", "order of times", "pids", "cpus", "memory",
+    "listings", "host", "load", "times", "inodes", "environment", "order of times", "pids", "cpus", "memory",
 )  # fmt: skip
 
 
@@ -254,23 +254,29 @@ def _with_others(
         return evidence
     proven = list(evidence.proven)
     for name in varied:
-        if name == "environment" and _differ(laboratory, runs, partial(laboratory.moved, fixed)):
+        if name == "environment" and _differ(laboratory, fixed, runs, partial(laboratory.moved, fixed)):
             proven.append("layout")
         elif name == "environment" and "addresses" in fixed:
             continue  # other places are left for small objects then, which have the same addresses no more
-        elif _differ(laboratory, runs, partial(laboratory.pair, fixed, (name,))):
+        elif _differ(laboratory, fixed, runs, partial(laboratory.pair, fixed, (name,))):
             proven.append(name)
     if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
         proven.remove("listings")  # what is listed in another order is put elsewhere in memory
     return replace(evidence, proven=tuple(proven))
 
 
-def _differ(laboratory: Laboratory, runs: Sequence[Ran], make: Callable[[str], list[Ran]]) -> bool:
-    """Whether runs with one thing varied, made twice, are equal to each other, and not to those without."""
+def _differ(
+    laboratory: Laboratory, fixed: Sequence[str], runs: Sequence[Ran], make: Callable[[str], list[Ran]]
+) -> bool:
+    """Whether runs with one thing varied, made twice, are equal to each other, and never to those without.
+
+    Those without are made once more too: where a rest of luck has few outcomes, pairs are equal by chance.
+    """
     pair = make("")
-    if not laboratory.equal(pair) or laboratory.equal(runs, pair):
+    if not laboratory.equal(pair) or laboratory.equal(runs, pair) or not laboratory.equal(pair, make(", again")):
         return False
-    return laboratory.equal(pair, make(", again"))
+    more = laboratory.pair(fixed, (), ", again")
+    return bool(more) and laboratory.equal(runs, more)
 
 
 def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[str], list[Ran]]) -> bool:

@@ -6,7 +6,8 @@ each. ``ENVBUILD_TRACE_VALUES`` = ``BYTES`` or ``BYTES@STEP`` keeps the paramete
 so many bytes are written. ``trace_file`` describes the file, ``trace_measure`` the digests.
 
 A trace reads; it draws no random number, adds nothing to a framework's graph and changes no value. Nothing that goes
-wrong here reaches the program: it is a warning, once, and the trace goes without.
+wrong here reaches the program: it is a warning, once, and the trace goes without. What a signal's handler of the
+program raises meanwhile is the program's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import sys
 from _thread import allocate_lock
 
+from .handlers import is_programs
 from .trace_file import FORMAT, VALUED, create, step_body
 from .trace_measure import MASK, Meter, splitmix
 
@@ -203,11 +205,14 @@ class Tracer:
             return
         try:
             action()
-        except OSError as error:
-            self.over = True
-            self.process.warn(f"trace: {error}: the trace ends here")
         except Exception as error:
-            self.process.warn(f"trace: {type(error).__name__}: {error}")
+            if is_programs(error):
+                raise
+            if isinstance(error, OSError):
+                self.over = True
+                self.process.warn(f"trace: {error}: the trace ends here")
+            else:
+                self.process.warn(f"trace: {type(error).__name__}: {error}")
         finally:
             self.lock.release()
 
@@ -252,18 +257,20 @@ class Tracer:
         from ..fastjson import dumps
 
         if self.writer is None:
-            self.writer = create(self.process.folder, self.process.path)
             head = {"format": FORMAT, "process": self.process.path, "pid": os.getpid(), "interval": self.interval}
-            self.writer.frame(b"H", dumps({**head, "python": sys.version.split()[0]}).encode())
+            writer = create(self.process.folder, self.process.path)
+            writer.frame(b"H", dumps({**head, "python": sys.version.split()[0]}).encode())
+            self.writer = writer
         seen = [(name, value.dtype, value.shape) for name, value in named]
         if group.number < 0 or seen != group.tensors:
-            group.number, self.numbers = self.numbers, self.numbers + 1
-            group.tensors, group.kept = seen, {}
+            number, self.numbers = self.numbers, self.numbers + 1
             tensors = [
                 [name, str(dtype).rpartition(".")[2], [int(size) for size in shape]] for name, dtype, shape in seen
             ]
-            what = {"group": group.number, "source": group.source, "label": group.label, "tensors": tensors}
+            what = {"group": number, "source": group.source, "label": group.label, "tensors": tensors}
             self.writer.frame(b"G", dumps(what).encode())
+            # last: a signal's handler of the program may end this at any moment
+            group.number, group.tensors, group.kept = number, seen, {}
         return self.writer
 
     def _keep(self, writer: Writer, group: Group, named: list[tuple[str, Any]], digests: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 The value is a number from 1, and after ``:`` what is varied, with commas between. ``listings``: of directories come
 in another order, reversed for 1, shuffled with the number as a seed for others. ``environment``: its order is reversed.
+``load``: ``os.getloadavg`` returns less, as on a machine that has less to do.
 ``pids``: numbers of processes are skipped, so that children have others: logs name them too often to do so always.
 
 Listings are those of ``os.listdir`` and ``os.scandir``, on which ``os.walk``, ``glob`` and ``pathlib`` stand;
@@ -89,6 +90,19 @@ def begin(process: Process) -> None:
         os.register_at_fork(after_in_child=listings.clear)
     if number and "environment" in what:
         reverse_environment()
+    load: Any = os.getloadavg
+    if number and "load" in what and isinstance(load, type(len)):  # an experiment may have fixed it
+        lower_load(number)
+
+
+def lower_load(number: int) -> None:
+    """Find less load than there is. Never much more: a program may wait until there is little."""
+    original = os.getloadavg
+
+    def getloadavg() -> tuple[float, float, float]:
+        return tuple(each / (1 + number) + min(number, 9) / 100 for each in original())  # type: ignore[return-value]
+
+    os.getloadavg = getloadavg
 
 
 def reverse_environment() -> None:

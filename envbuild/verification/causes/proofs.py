@@ -24,7 +24,9 @@ PROVEN, BESIDE_PROVEN, REFUTED = 97, 30, 18
 _FIXED = {
     "listings": "folders are listed in the same order",
     "host": "the host has the same name",
+    "load": "the same load is reported",
     "times": "files have the same times of change",
+    "inodes": "inode numbers have the same order",
     "order of times": "the same file is the newest",
     "environment": "variables of the environment have the same order",
     "layout": "nothing moves objects in memory, such as the size of the environment",
@@ -49,7 +51,9 @@ matters; that of ``metadata.distributions()`` does, and is named where nothing e
 """
 _THINGS = {
     "host": "the result depends on the name of the host",
+    "load": "the result depends on the load of the machine",
     "times": "the result depends on the times of change of files",
+    "inodes": "the result depends on the order of files' inode numbers, or on an order of listing that follows it",
     "order of times": "the result depends on which file is the newest",
     "environment": "the result depends on the order of the environment's variables",
     "layout": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
@@ -95,7 +99,9 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 
 
-ALSO = {"layout": "addresses", "times": "figures", "order of times": "figures"}
+ALSO = {
+    "layout": "addresses", "load": "figures", "times": "figures", "inodes": "figures", "order of times": "figures",
+}  # fmt: skip
 """The suspect of the lines in the table that what was varied makes another one."""
 LIMIT = "a limit of time"
 """Begins the sentence about one, here as in the table of calls."""

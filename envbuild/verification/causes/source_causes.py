@@ -41,7 +41,8 @@ _QUEUES = frozenset(
     f"{module}.{kind}" for module in ("queue", "multiprocessing") for kind in ("Queue", "SimpleQueue", "JoinableQueue")
 )
 """Queues that give what was put in in that order; from others (``LifoQueue``) it depends on when one takes."""
-_TIMES_OF_FILES = frozenset(("times", "order of times"))
+_FIGURES = {"times": "time", "order of times": "time", "inodes": "ino", "load": "loadavg"}
+"""What of the names of calls that return figures is about what was varied."""
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHORT, _TIGHT = 0.02, 56
@@ -269,8 +270,8 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
         if not any(each.suspect == suspect for each in evidence.culprits):
             return "refuted" if place in evidence.cleared else "proven"
         return "refuted" if place in evidence.cleared else "beside"
-    if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
-        return "proven" if "time" in row["call"] else ""
+    if suspect == "figures" and not _FIGURES.keys().isdisjoint(evidence.proven):
+        return "proven" if any(_FIGURES[each] in row["call"] for each in evidence.proven if each in _FIGURES) else ""
     # A file may be read by a program that is no Python, which no experiment reaches.
     beyond = row["call"][0] == "/" or row.get("beyond")
     return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and not beyond else ""

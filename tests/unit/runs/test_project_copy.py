@@ -88,6 +88,23 @@ def test_times_of_change_are_set_back(project: Path, tmp_path: Path) -> None:
     assert (project / "train.py").stat().st_mtime == before
 
 
+def test_files_are_made_in_another_order(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is the order of their inode numbers, as far as the file system counts."""
+    made: list[str] = []
+    copy_file = project_copy._copy_file
+    monkeypatch.setattr(
+        project_copy, "_copy_file", lambda source, target: (made.append(target.name), copy_file(source, target))
+    )
+    plan = plan_copy(project, [])
+    names = [Path(path).name for path in plan.files]
+    make_copy(plan, tmp_path / "copy", [])
+    make_copy(plan, tmp_path / "turned", [], backwards=True)
+    assert len(names) > 1
+    assert made == [*names, *reversed(names)]
+    for path in plan.files:
+        assert (tmp_path / "turned" / path).read_bytes() == (project / path).read_bytes()
+
+
 def test_sockets_and_what_vanishes_are_left_out(project: Path, tmp_path: Path) -> None:
     """A socket is no file to copy; a file that is gone since the plan was made is no failure."""
     with socket.socket(socket.AF_UNIX) as server:

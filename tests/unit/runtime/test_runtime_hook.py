@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import random
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.lockfile.model import Determinism
+from envbuild.runtime.hook import vary
 from tests.support.cli import ROOT
 from tests.support.runtime import Tree, make_lock, make_tree
 
@@ -314,6 +316,18 @@ shutil.rmtree(folder)
 def _varied(number: str) -> str:
     number, _, more = number.partition(",")
     return f"{number}:listings,environment,{more}"
+
+
+def test_less_load_is_reported(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardly more than there is, for a program may wait until there is little; only where it is varied."""
+    path = script(tree, "import os; print(type(os.getloadavg).__name__)")
+    found = [
+        tree.execute(path, variables={"ENVBUILD_VARY": each}).stdout.split() for each in ("0:load", "1:", "1:load")
+    ]
+    assert found == [["builtin_function_or_method"]] * 2 + [["function"]]
+    monkeypatch.setattr(os, "getloadavg", lambda: (8.0, 4.0, 0.0))
+    vary.lower_load(1)
+    assert os.getloadavg() == pytest.approx((4.01, 2.01, 0.01))
 
 
 def test_listings_come_in_another_order(tree: Tree, tmp_path: Path) -> None:

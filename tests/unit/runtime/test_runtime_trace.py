@@ -95,6 +95,29 @@ def test_what_goes_wrong_is_reported_once(tmp_path: Path) -> None:
     assert [step.step for step in found.steps] == [2]
 
 
+def test_what_a_handler_raises_within_a_step_is_the_programs(tmp_path: Path) -> None:
+    """A limit of time that the trace kept to itself would never be reached. Steps after it are entered."""
+    tracer = make_tracer(tmp_path)
+
+    def over(*_: object) -> None:
+        raise TimeoutError("the program's")
+
+    def interrupted() -> Any:
+        signal.raise_signal(signal.SIGUSR1)
+        return [("a", Tensor([1.0]))]
+
+    before = signal.signal(signal.SIGUSR1, over)
+    try:
+        with pytest.raises(TimeoutError, match="the program's"):
+            tracer.step("keras.fit", "model", interrupted)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    tracer.step("keras.fit", "model", lambda: [("a", Tensor([1.0]))])
+    assert not tracer.process.warnings
+    (found,) = compare.read_run(tmp_path)
+    assert [step.step for step in found.steps] == [2]
+
+
 def test_a_full_disk_ends_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When nothing more can be written the program continues without a trace, and what was written is read."""
     tracer = make_tracer(tmp_path)
