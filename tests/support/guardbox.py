@@ -122,14 +122,15 @@ class Box:
         config = client.create_host_config(network_mode="none", **host)
         created = client.create_container(image, command, host_config=config, **options)
         self.identity = str(created["Id"])
+        # What a busy engine's log has just after the end may lack what was printed last.
+        self._printed = client.attach(self.identity, stream=True, demux=True)
         client.start(self.identity)
 
     def wait(self) -> tuple[int, str, str]:
         """Wait for the end; return exit code, standard output, standard error."""
         code = int(self.client.wait(self.identity, timeout=600)["StatusCode"])
-        out, err = (
-            self.client.logs(self.identity, stdout=stdout, stderr=not stdout).decode() for stdout in (True, False)
-        )
+        pieces = [*self._printed]
+        out, err = (b"".join(each[at] or b"" for each in pieces).decode() for at in (0, 1))
         return code, out, err
 
     def says(self, text: str) -> None:
