@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from envbuild.core.fs import clone, folder_below, naming, open_regular
+from envbuild.core.patterns import lazy
 from envbuild.core.removal import remove_tree
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
@@ -35,6 +36,8 @@ COUNT = 100_000
 SHOWN = frozenset((".git", ".hg", ".svn", ".venv", "venv", "node_modules"))
 """Folders at the project's top that a program may look into; mounted read-only."""
 _MEGABYTE = 1_000_000
+_ASKS, _SOURCES = lazy(rb"st_[mc]time|get[mc]time|st_birthtime"), (".py", ".ipynb")
+_MOST_SOURCES, _LONGEST_SOURCE = 2000, 1 << 20
 _WAYS_OUT = (
     "declare data as inputs in spec.yaml (they are mounted, not copied), move what the program does not need out of "
     "the project, or run in the project itself, one after another: --in-place"
@@ -65,6 +68,18 @@ class Plan:
         return tuple(
             Mount(source=self.project / name, target=f"{WORKSPACE}/{name}", read_only=True) for name in self.shown
         )
+
+
+def asks_for_times(plan: Plan) -> bool:
+    """Whether sources in a project ask when files were changed, so that a result may depend on their order."""
+    sources = [path for path in plan.files if path.endswith(_SOURCES)]
+    for path in sources[:_MOST_SOURCES]:
+        above, _, name = path.rpartition("/")
+        parts = above.split("/") if above else ()
+        with suppress(OSError), folder_below(plan.project, *parts) as folder, open_regular(folder / name) as file:
+            if _ASKS.search(file.read(_LONGEST_SOURCE)) is not None:
+                return True
+    return False
 
 
 def plan_copy(project: Path, inputs: Collection[str]) -> Plan:

@@ -30,7 +30,7 @@ from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.record.printed import Stream
 from envbuild.runs.execute import run
-from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
+from envbuild.runs.project_copy import Aging, Plan, asks_for_times, make_copy, remove_copy
 from envbuild.runs.request import RunEngine, RunRequest, StreamReader
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import trace_variables
@@ -49,7 +49,7 @@ Variation = Literal[
 """Something that no result may depend on: order of directory listings and of the environment, files' times of change,
 host name, which file is the newest, CPUs in sight, process ids of children, what is in memory that nothing wrote."""
 FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "inodes", "host", "load"))
-"""What costs no time to vary."""
+"""What costs no time to vary; which file is the newest does where tools make again what is older than its sources."""
 ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids", "memory"}
 STRICT = ("process ids of children", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
@@ -414,6 +414,13 @@ def _aging(vary: frozenset[Variation], number: int) -> Aging:
     if "times" not in vary:
         return Aging()
     return Aging(seconds=AGE * number, reverse="order of times" in vary and number % 2 == 1)
+
+
+def varied(copy: Plan | None, *, strict: bool) -> frozenset[Variation]:
+    """Return what is varied between runs; without ``strict``, which file is the newest only if sources ask for it."""
+    if strict:
+        return ALL
+    return FREE | {"order of times"} if copy is not None and asks_for_times(copy) else FREE
 
 
 def variations(plan: Repeat) -> tuple[str, ...]:

@@ -28,14 +28,13 @@ from envbuild.operations.verification.verify import VerifyOptions
 from envbuild.record.printed import Printed
 from envbuild.runs import workspace
 from envbuild.runs.repeat import (
-    ALL,
     APART,
-    FREE,
     Output,
     Repeat,
     Repeated,
     copy_project,
     scratch_folder,
+    varied,
     varied_request,
 )
 from envbuild.runs.time_limit import TimeLimit
@@ -150,7 +149,7 @@ def part_plan(request: RunRequest, options: VerifyOptions, verification: str) ->
         folder=scratch_folder(request.project, verification),
         digest=partial(stream_digest, options.ignore),
         values=options.values,
-        vary=ALL if options.strict else FREE,
+        vary=varied(copy, strict=options.strict),
         limit=request.limit or TimeLimit(),
     )
 

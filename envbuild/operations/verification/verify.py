@@ -18,7 +18,7 @@ from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verification import clock
 from envbuild.operations.verification.cost import CostResult, measure_cost
 from envbuild.operations.verification.session import Session, ran_of, stream_digest
-from envbuild.runs.repeat import ALL, APART, FREE, Repeat, Repeated, clear, repeat, variations
+from envbuild.runs.repeat import ALL, APART, Repeat, Repeated, clear, repeat, variations, varied
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES
 from envbuild.verification.masking.lines import excerpts
@@ -253,7 +253,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         folder=folder,
         digest=partial(stream_digest, options.ignore),
         values=options.values,
-        vary=frozenset() if options.cost else ALL if options.strict else FREE,
+        vary=frozenset() if options.cost else varied(copy, strict=options.strict),
         limit=request.limit or TimeLimit(),
         apart=0.0 if options.cost else APART,
     )
