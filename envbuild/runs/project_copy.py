@@ -205,7 +205,7 @@ def make_copy(
     for path in reversed(plan.folders):  # last: a folder's time changes with what is put into it
         with _unless_gone(path), _both(plan.project, target, path) as (source, copy):
             _like(source, copy)
-    if aging is not None and aging.seconds:
+    if aging is not None and (aging.seconds or aging.reverse):
         _age(plan, target, aging)
 
 

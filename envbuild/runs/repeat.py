@@ -411,9 +411,7 @@ def _varied(plan: Repeat, number: int) -> int:
 
 def _aging(vary: frozenset[Variation], number: int) -> Aging:
     """Return how modification times are set in the copy of one run."""
-    if "times" not in vary:
-        return Aging()
-    return Aging(seconds=AGE * number, reverse="order of times" in vary and number % 2 == 1)
+    return Aging(seconds=AGE * number if "times" in vary else 0, reverse="order of times" in vary and number % 2 == 1)
 
 
 def varied(copy: Plan | None, *, strict: bool) -> frozenset[Variation]:

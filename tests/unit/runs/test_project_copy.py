@@ -82,10 +82,11 @@ def test_times_of_change_are_set_back(project: Path, tmp_path: Path) -> None:
     plan = plan_copy(project, [])
     make_copy(plan, tmp_path / "older", [], Aging(seconds=10))
     assert (tmp_path / "older/train.py").stat().st_mtime == pytest.approx(before - 10)
-    make_copy(plan, tmp_path / "turned", [], Aging(seconds=10, reverse=True))
-    times = [(tmp_path / "turned" / path).stat().st_mtime for path in plan.files]
-    assert times == sorted(times, reverse=True)
-    assert len(set(times)) == len(times)
+    for name, seconds in (("turned", 10), ("alone", 0)):  # alone: in an experiment
+        make_copy(plan, tmp_path / name, [], Aging(seconds=seconds, reverse=True))
+        times = [(tmp_path / name / path).stat().st_mtime for path in plan.files]
+        assert times == sorted(times, reverse=True)
+        assert len(set(times)) == len(times)
     assert (project / "train.py").stat().st_mtime == before
 
 
