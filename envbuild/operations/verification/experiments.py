@@ -105,7 +105,7 @@ def experiment(
         if laboratory.equal(plain.runs):
             return found, [note]
     found, runs = _of_suspects(laboratory, evidence, plain)
-    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, varied)), []
+    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, evidence, varied)), []
 
 
 class Plain:
@@ -146,7 +146,7 @@ def _of_variations(
     """
     from envbuild.verification.causes.source_causes import suspects
 
-    possible = _may_be_varied(laboratory, varied)
+    possible = _may_be_varied(laboratory, evidence, varied)
     if "memory" in suspects(evidence):
         possible.sort(key=lambda each: each != "memory")
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
@@ -228,10 +228,15 @@ def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
     return fixed if laboratory.equal(fixed, moved) and _is_read(laboratory, fixed, ("memory",)) else []
 
 
-def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
-    """Return what was another one in each run, without listings where the program made none."""
+def _may_be_varied(laboratory: Laboratory, evidence: Evidence, varied: Collection[Variation]) -> list[Variation]:
+    """Return what was another one in each run, without listings where the program made none.
+
+    To vary the load moves objects in memory, so that it is no cause unless the sources ask for it.
+    """
     listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
-    return [each for each in _VARIATIONS if each in varied and (each != "listings" or listed)]
+    asked = any("loadavg" in text for text in (evidence.sources or {}).values())
+    may_be = {"listings": listed, "load": asked}
+    return [each for each in _VARIATIONS if each in varied and may_be.get(each, True)]
 
 
 def _with_others(

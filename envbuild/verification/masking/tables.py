@@ -2,8 +2,8 @@
 
 Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable`` and rich
 (cells between bars), and those whose rules are dashes above each column, such as skorch's. Further, without rules,
-frames as pandas prints them: names and values end at the same places, behind an index that has no name. And fastai's,
-whose names and values begin at the same places: an epoch in front, and its minutes and seconds at the end.
+frames as pandas prints them: names and values end at the same places, behind an index without a name, or behind none.
+And fastai's, whose names and values begin at the same places: an epoch first, and its minutes and seconds at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Columns(msgspec.Struct, frozen=True):
         kinds: by the place of a cell, the kind of measurement.
         spans: first and last place of each column in the rules; empty if bars are between cells.
         bars: how the bars of each row are: as ``_bars`` returns it for the head.
-        ends: where each column ends, the index first, where neither bars nor rules do; else empty.
+        ends: where each column ends, the index first if there is one, where neither bars nor rules do; else empty.
         begins: where each column of a table of epochs begins; else empty.
         doubted: places of measured cells whose column has a name that data have as well.
     """
@@ -208,20 +208,24 @@ def _begun(row: str, begins: Sequence[int]) -> list[str]:
 def _frame(head: str, row: str) -> _Columns | None:
     """Return how a frame of pandas is cut, by its head and its first row; None if they are no such lines."""
     names = list(re.finditer(r"\S+", head))
-    if not head.startswith(" "):
+    kinds = _kinds([name[0] for name in names])
+    if not head.startswith(" ") or not kinds:
         return None
-    ends = (0, *(name.end() for name in names))
-    kinds = {at + 1: kind for at, kind in _kinds([name[0] for name in names]).items()}
-    if not kinds or not _cut(row, ends):
-        return None
-    doubted = frozenset(at for at, name in enumerate(names, 1) if _is_doubted(name[0]))
-    return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
+    for index in ((0,), ()):  # ``to_string(index=False)`` leaves it out
+        ends = (*index, *(name.end() for name in names))
+        if _cut(row, ends):
+            doubted = frozenset(at for at, name in enumerate(names, len(index)) if _is_doubted(name[0]))
+            kinds = {at + len(index): kind for at, kind in kinds.items()}
+            return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
+    return None
 
 
 def _cut(row: str, ends: Sequence[int]) -> list[str]:
-    """Return a row's label and what ends where its columns do; empty if something ends elsewhere."""
+    """Return a row's label, if it has one, and what ends where its columns do; empty if something ends elsewhere."""
     if len(row) != ends[-1]:
         return []
+    if ends[0]:
+        return _values_of(row, 0, ends)
     for label in _LABELS:
         found = label.match(row)
         if found is not None and found.end() < ends[1] and (cells := _values_of(row, found.end() - 1, ends[1:])):

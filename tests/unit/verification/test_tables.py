@@ -49,11 +49,14 @@ NAMED = (
     "0     {:>8}  {:>10}  ...  {:>7}  0.989583\n1     0.218750    0.031250  ...  0.95946  0.993031\n"
 )
 """A frame of pandas whose index has a name, and which is too wide for the screen."""
+UNNAMED = " fold      auc  fit_seconds\n    0 {:.6f}     {:.6f}\n    1 0.996396     0.081829\n"
+"""One without its index."""
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (UNNAMED.format(0.967086, 0.128744), UNNAMED.format(0.967086, 1.5)),
         (NAMED.format("0.012872", "0.025795", "0.98592"), NAMED.format("0.21875", "0.03125", "0.98592")),
         (MARKDOWN.format("0.0722", "3"), MARKDOWN.format("10.5", "3")),
         (pretty("0.0722", "0.5"), pretty("12345.0722", "0.5")),
@@ -76,6 +79,7 @@ def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
         (pretty("0.0722", "0.5"), pretty("0.0722", "0.6")),
         (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6869", "0.0244")),
         (NAMED.format("0.1", "0.2", "0.98592"), NAMED.format("0.1", "0.2", "0.98593")),
+        (UNNAMED.format(0.967086, 0.128744), UNNAMED.format(0.967087, 0.128744)),
         (NAMED.format("0.1", "0.2", "0.5").replace("fold", "part"), NAMED.format("0.1", "0.2", "0.5")),
         ("survival_time  0.5  0.1\n", "survival_time  0.6  0.1\n"),
         ("fit_time  0.5  red\n", "fit_time  0.5  blue\n"),
