@@ -72,9 +72,12 @@ def label_before(text: str) -> str:
     return found[-1] if found else ""
 
 
-def label_of_moment(text: str) -> str:
-    """Return the last word of a text before a date or a time of day, but for words of the date itself."""
-    return label_before(_DAY.sub("", text[-_NEAR:]))
+def labels_of_moment(text: str) -> frozenset[str]:
+    """Return the last word of a text before a date or a time of day, and the last but for words of the date itself.
+
+    Both may be the label: words begin as names of days and months do, such as ``monitor``.
+    """
+    return frozenset((label_before(text), label_before(_DAY.sub("", text[-_NEAR:]))))
 
 
 def pair_before(text: str) -> str:
