@@ -206,12 +206,13 @@ def _has_arrays(evidence: Evidence) -> bool:
 def _is_read(laboratory: Laboratory, runs: Sequence[Ran], fixed: Sequence[str]) -> bool:
     """Whether other numbers in filled memory give other results; ``runs`` are equal ones, with it filled.
 
-    If not, runs are equal by what filling does besides: it takes time, and moves objects.
+    If not, runs are equal by what filling does besides: it takes time, and moves objects. A run that fails with such
+    numbers reads them; one that was not made shows nothing.
     """
     for byte in _OTHER_FILLS:
         other = laboratory.filled_with(byte, fixed)
         if not other or not laboratory.equal(runs, other):
-            return True
+            return bool(other) or not laboratory.refused
     return False
 
 

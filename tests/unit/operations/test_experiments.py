@@ -340,6 +340,22 @@ def test_filled_memory_whose_numbers_do_not_matter_proves_nothing() -> None:
         assert "memory" in found.refuted
 
 
+def test_filled_memory_is_not_proven_where_no_run_was_left_to_show_that_it_is_read() -> None:
+    """A run that fails with other numbers shows it; one that was not made shows nothing."""
+
+    class Ended(Bench):
+        def filled_with(self, byte: int, fixed: Sequence[str]) -> list[Ran]:
+            self.refused = refused
+            return []
+
+    for refused in (False, True):
+        bench = Ended(lambda world: "memory" in world.fixed or world.chance.random(), 1)
+        first = record(outputs=(), metrics={}, processes=(process(frameworks={"torch": "2.13.0"}),))
+        evidence = Evidence(a=first, b=bench.first[-1].record, lock=make_lock(), sources={"train.py": CALLS})
+        found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+        assert ("memory" in found.proven) is not refused
+
+
 class Polled(Bench):
     """A program with a thread that asks for the time now and then."""
 
