@@ -53,6 +53,8 @@ _ENDING = ("Pool(", "Pool as ", ".terminate(", ".kill(", "os._exit(")
 """In sources that end processes before these have written their record."""
 _OTHER_FILLS = (0x40, 0xC0, 0x00)
 """What memory is filled with otherwise: other numbers, and nothing, which a truth value is another one by."""
+_LOAD = "getloadavg"
+"""What asks for the load, also by packages' names for it."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
@@ -105,7 +107,7 @@ def experiment(
         if laboratory.equal(plain.runs):
             return found, [note]
     found, runs = _of_suspects(laboratory, evidence, plain)
-    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, varied)), []
+    return _with_others(laboratory, found, runs, _may_be_varied(laboratory, evidence, varied)), []
 
 
 class Plain:
@@ -146,7 +148,7 @@ def _of_variations(
     """
     from envbuild.verification.causes.source_causes import suspects
 
-    possible = _may_be_varied(laboratory, varied)
+    possible = _may_be_varied(laboratory, evidence, varied)
     if "memory" in suspects(evidence):
         possible.sort(key=lambda each: each != "memory")
     things: list[tuple[str, Callable[[str], list[Ran]]]] = [
@@ -229,10 +231,17 @@ def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
     return fixed if laboratory.equal(fixed, moved) and _is_read(laboratory, fixed, ("memory",)) else []
 
 
-def _may_be_varied(laboratory: Laboratory, varied: Collection[Variation]) -> list[Variation]:
-    """Return what was another one in each run, without listings where the program made none."""
-    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
-    return [each for each in _VARIATIONS if each in varied and (each != "listings" or listed)]
+def _may_be_varied(laboratory: Laboratory, evidence: Evidence, varied: Collection[Variation]) -> list[Variation]:
+    """Return what was another one in each run, without what the program does not ask for.
+
+    That is listings if it made none, and the load if its sources do not name it: to vary these moves objects too.
+    """
+    unasked: set[Variation] = set()
+    if not any(each.listings for run in laboratory.runs_before for each in run.record.processes):
+        unasked.add("listings")
+    if not any(_LOAD in text for text in (evidence.sources or {}).values()):
+        unasked.add("load")
+    return [each for each in _VARIATIONS if each in varied and each not in unasked]
 
 
 def _with_others(
@@ -263,6 +272,8 @@ def _with_others(
             proven.append(name)
     if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
         proven.remove("listings")  # what is listed in another order is put elsewhere in memory
+    if "load" in proven and not {"layout", "addresses"}.isdisjoint(proven):
+        proven.remove("load")  # so is what follows where another load is found
     return replace(evidence, proven=tuple(proven))
 
 

@@ -569,6 +569,24 @@ def test_a_listing_of_imports_that_only_moves_objects_is_no_cause(*, own: bool) 
     assert ("train.py:6" in named, "train.py:1" in named) == (own, False)
 
 
+@pytest.mark.parametrize(
+    ("source", "suspect", "proven"),
+    [
+        ("", "addresses", {"addresses"}),
+        ("os.getloadavg()\n", "addresses", {"addresses"}),
+        ("os.getloadavg()\n", "entropy", {"entropy", "load"}),
+        ("", "entropy", {"entropy"}),
+    ],
+)
+def test_another_load_that_only_moves_objects_is_no_cause(source: str, suspect: str, proven: set[str]) -> None:
+    """What returns it lies in memory too; only who asks for it can depend on it."""
+    bench = Bench(lambda world: (world.drawn(suspect, 4), "load" in world.varied), 2, [line(4, suspect, "id")])
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": CALLS + source})
+    found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), (*VARIED, "load"))
+    assert {*found.proven} == proven
+
+
 def test_what_is_varied_is_no_second_cause_without_an_effect() -> None:
     """A program whose draws alone make runs differ has one cause."""
     found = concluded(lambda world: world.drawn("entropy", 2), 1, CALLS, [line(2)])
