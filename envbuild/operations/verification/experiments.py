@@ -53,6 +53,8 @@ _ENDING = ("Pool(", "Pool as ", ".terminate(", ".kill(", "os._exit(")
 """In sources that end processes before these have written their record."""
 _OTHER_FILLS = (0x40, 0xC0, 0x00)
 """What memory is filled with otherwise: other numbers, and nothing, which a truth value is another one by."""
+_LOAD = "getloadavg"
+"""What asks for the load, also by packages' names for it."""
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
 """How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
@@ -206,12 +208,13 @@ def _has_arrays(evidence: Evidence) -> bool:
 def _is_read(laboratory: Laboratory, runs: Sequence[Ran], fixed: Sequence[str]) -> bool:
     """Whether other numbers in filled memory give other results; ``runs`` are equal ones, with it filled.
 
-    If not, runs are equal by what filling does besides: it takes time, and moves objects.
+    If not, runs are equal by what filling does besides: it takes time, and moves objects. A run that fails with such
+    numbers reads them; one that was not made shows nothing.
     """
     for byte in _OTHER_FILLS:
         other = laboratory.filled_with(byte, fixed)
         if not other or not laboratory.equal(runs, other):
-            return True
+            return bool(other) or not laboratory.refused
     return False
 
 
@@ -229,14 +232,16 @@ def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
 
 
 def _may_be_varied(laboratory: Laboratory, evidence: Evidence, varied: Collection[Variation]) -> list[Variation]:
-    """Return what was another one in each run, without listings where the program made none.
+    """Return what was another one in each run, without what the program does not ask for.
 
-    To vary the load moves objects in memory, so that it is no cause unless the sources ask for it.
+    That is listings if it made none, and the load if its sources do not name it: to vary these moves objects too.
     """
-    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
-    asked = any("loadavg" in text for text in (evidence.sources or {}).values())
-    may_be = {"listings": listed, "load": asked}
-    return [each for each in _VARIATIONS if each in varied and may_be.get(each, True)]
+    unasked: set[Variation] = set()
+    if not any(each.listings for run in laboratory.runs_before for each in run.record.processes):
+        unasked.add("listings")
+    if not any(_LOAD in text for text in (evidence.sources or {}).values()):
+        unasked.add("load")
+    return [each for each in _VARIATIONS if each in varied and each not in unasked]
 
 
 def _with_others(
@@ -267,6 +272,8 @@ def _with_others(
             proven.append(name)
     if "layout" in proven and "listings" in proven and only_imports_list(run.record for run in together):
         proven.remove("listings")  # what is listed in another order is put elsewhere in memory
+    if "load" in proven and not {"layout", "addresses"}.isdisjoint(proven):
+        proven.remove("load")  # so is what follows where another load is found
     return replace(evidence, proven=tuple(proven))
 
 

@@ -12,7 +12,7 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.dataflow.measuring import Measuring
-from envbuild.verification.dataflow.unmeasured import label_before, label_of_moment, pair_before
+from envbuild.verification.dataflow.unmeasured import label_before, labels_of_moment, pair_before
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
 from envbuild.verification.masking.doubtful import (
@@ -175,7 +175,7 @@ class LeftOut:
         for stream, lines in self.streams[at].items():
             for row in lines:
                 for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
-                    if label_of_moment(before) in self.measuring.shifted and is_dated(text, masks):
+                    if not labels_of_moment(before).isdisjoint(self.measuring.shifted) and is_dated(text, masks):
                         yield (stream, f"line {row.number}, value {number}"), text
                 if self.measuring.glued and "times" in row.masked.kinds:
                     for number, found in enumerate(_FRACTION.finditer(row.text)):

@@ -477,7 +477,9 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
 def _gives_two_sets(value: ast.expr) -> bool:
     """Whether a value is the tasks or futures that are done, and those that are not: ``await asyncio.wait(…)``."""
     call = value.value if isinstance(value, ast.Await) else value
-    return isinstance(call, ast.Call) and last_name(call.func) == "wait" and bool(call.args)
+    if not isinstance(call, ast.Call) or last_name(call.func) != "wait" or not call.args:
+        return False
+    return ast.unparse(call.func) != "ray.wait"  # which gives lists
 
 
 def _of_plain_values(annotation: ast.expr) -> bool:

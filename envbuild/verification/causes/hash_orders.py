@@ -11,24 +11,54 @@ _CALLS: Mapping[str, frozenset[str]] = {
 """Methods of a package's tables that return groups or unique values in such an order."""
 _SETTLING = frozenset(("sort", "height", "is_in"))
 """What gives their results an order, or does not depend on one, later in the same chain of calls."""
+_DRAWING = frozenset(("sample", "shuffle"))
+"""Methods for which a package draws too, without a seed: its entropy may be for these."""
 _FUNCTIONS = frozenset(("sorted", "len", "set", "frozenset", "max", "min"))
 
 
 def without_order(package: str, sources: Mapping[str, str]) -> list[str]:
-    """Return the lines (``train.py:12``) of which that is so, unless they ask for an order or sort at once."""
-    return [f"{path}:{line}" for path, source in sources.items() for line in _lines(source, _CALLS.get(package, ()))]
+    """Return the lines (``train.py:12``) of which that is so, unless they ask for an order or sort at once.
+
+    None if the program may draw by the package.
+    """
+    methods = _CALLS.get(package)
+    trees = {path: _parsed(source) for path, source in sources.items()} if methods else {}
+    if not methods or any(_draws(tree) for tree in trees.values()):
+        return []
+    return [f"{path}:{line}" for path, tree in trees.items() for line in _lines(tree, methods)]
 
 
-def _lines(source: str, methods: frozenset[str] | tuple[()]) -> Iterator[int]:
+def _parsed(source: str) -> ast.Module:
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+        return ast.Module([], [])
+
+
+def _methods(tree: ast.Module, names: frozenset[str]) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    """Yield calls of methods with some names; functions of modules, such as ``np.unique``, are none."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
+    modules = {each.asname or each.name.partition(".")[0] for node in imports for each in node.names}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in names:
+            continue
+        if not (isinstance(node.func.value, ast.Name) and node.func.value.id in modules):
+            yield node, node.func
+
+
+def _draws(tree: ast.Module) -> bool:
+    """Whether a program shuffles a table, or takes a sample of it, without a seed; generators are given more."""
+    return any(
+        len(call.args) <= (func.attr == "sample") and all(word.arg != "seed" for word in call.keywords)
+        for call, func in _methods(tree, _DRAWING)
+    )
+
+
+def _lines(tree: ast.Module, methods: frozenset[str]) -> Iterator[int]:
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     found = {
-        node.func.end_lineno or node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+        func.end_lineno or node.lineno
+        for node, func in _methods(tree, methods)
         if not _keeps_order(node) and not _is_settled(node, above)
     }
     yield from sorted(found)

@@ -264,7 +264,9 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     suspect = _suspect_of(evidence, row)
     if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
         return "proven"
-    if any(_is_culprit(each, call, row, place) or _is_factory(evidence, each, call) for each in evidence.culprits):
+    if any(
+        _is_culprit(each, call, row, place) or _is_factory(evidence, each, call, place) for each in evidence.culprits
+    ):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
         if not any(each.suspect == suspect for each in evidence.culprits):
@@ -288,13 +290,16 @@ def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str
     return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
 
 
-def _is_factory(evidence: Evidence, culprit: Culprit, call: Call) -> bool:
+def _is_factory(evidence: Evidence, culprit: Culprit, call: Call, place: str) -> bool:
     """Whether generated code calls a function for the line that an experiment found: ``default_factory=time.time``.
 
-    It is the function that a class was given, if the sources name it once.
+    It is the function that a class of the same module was given, if the sources name it once.
     """
     generated = culprit.file.startswith("<") and culprit.place and not culprit.place.startswith("<")
     if not generated or call.name != culprit.call:
+        return False
+    module = place.rpartition(":")[0].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    if culprit.module != "__main__" and not module.endswith(f".{culprit.module}"):
         return False
     return sum(each.name == call.name for source in (evidence.sources or {}).values() for each in calls(source)) == 1
 

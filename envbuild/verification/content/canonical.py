@@ -14,7 +14,7 @@ import msgspec
 
 from envbuild.core.patterns import lazy
 from envbuild.record.shared_names import SharedNames, common_names
-from envbuild.verification.dataflow.unmeasured import label_before, label_of_moment, pair_before
+from envbuild.verification.dataflow.unmeasured import label_before, labels_of_moment, pair_before
 from envbuild.verification.masking.doubtful import (
     MEASURED,
     all_numbers,
@@ -523,7 +523,7 @@ class Canonical:
 
     def note_dated(self, name: str, before: Iterable[str]) -> None:
         """Note what is before dates that are left out of a text: its last words."""
-        _add_to(self._dated, name, map(label_of_moment, before))
+        _add_to(self._dated, name, frozenset[str]().union(*map(labels_of_moment, before)))
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

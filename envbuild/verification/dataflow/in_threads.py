@@ -71,8 +71,9 @@ def _without_own_draws(text: str, source: str, function: ast.AST) -> str:
         made = [each for each in values if isinstance(each, ast.Call) and _makes_generator(each)]
         if not name.isidentifier() or not made or len(made) != len(values):
             continue
-        for each in made:
-            text = text.replace(ast.get_source_segment(source, each) or "", "own()")
+        for each in made:  # what it is given stays: that may be drawn from a generator of others
+            whole, func = (ast.get_source_segment(source, part) or "" for part in (each, each.func))
+            text = text.replace(whole, f"own{whole.removeprefix(func)}")
         text = re.sub(rf"(?<![\w.]){name}\.\w+\(", "own(", text)
     return text
 

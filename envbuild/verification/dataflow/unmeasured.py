@@ -56,6 +56,8 @@ _DAY = lazy(
     re.IGNORECASE,
 )
 """What of a date is before its time of day, or its year: ``Sat Nov 28 18:01:22 2026``."""
+_LONGEST_DAY = 40
+"""Characters in which that is looked for: rows of small numbers look like it for as long as they are."""
 _PAIRS = lazy(r"(?=\b([A-Za-z_]\w*) +([A-Za-z_]\w*))")
 _PLACE = lazy(r"%(?:\([^)]*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[a-zA-Z]|\{[^{}]*\}")
 """Where a value comes in a text, by ``%`` or ``format``."""
@@ -72,9 +74,13 @@ def label_before(text: str) -> str:
     return found[-1] if found else ""
 
 
-def label_of_moment(text: str) -> str:
-    """Return the last word of a text before a date or a time of day, but for words of the date itself."""
-    return label_before(_DAY.sub("", text[-_NEAR:]))
+def labels_of_moment(text: str) -> frozenset[str]:
+    """Return the last word of a text before a date or a time of day, and the last but for words of the date itself.
+
+    Both may be the label: words begin as names of days and months do, such as ``monitor``.
+    """
+    near, date = text[-_NEAR:-_LONGEST_DAY], text[-_LONGEST_DAY:]
+    return frozenset((label_before(text), label_before(near + _DAY.sub("", date))))
 
 
 def pair_before(text: str) -> str:

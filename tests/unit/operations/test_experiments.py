@@ -350,6 +350,22 @@ def test_filled_memory_whose_numbers_do_not_matter_proves_nothing() -> None:
         assert "memory" in found.refuted
 
 
+def test_filled_memory_is_not_proven_where_no_run_was_left_to_show_that_it_is_read() -> None:
+    """A run that fails with other numbers shows it; one that was not made shows nothing."""
+
+    class Ended(Bench):
+        def filled_with(self, byte: int, fixed: Sequence[str]) -> list[Ran]:
+            self.refused = refused
+            return []
+
+    for refused in (False, True):
+        bench = Ended(lambda world: "memory" in world.fixed or world.chance.random(), 1)
+        first = record(outputs=(), metrics={}, processes=(process(frameworks={"torch": "2.13.0"}),))
+        evidence = Evidence(a=first, b=bench.first[-1].record, lock=make_lock(), sources={"train.py": CALLS})
+        found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), VARIED)
+        assert ("memory" in found.proven) is not refused
+
+
 class Polled(Bench):
     """A program with a thread that asks for the time now and then."""
 
@@ -561,6 +577,24 @@ def test_a_listing_of_imports_that_only_moves_objects_is_no_cause(*, own: bool) 
     named = [cause.where for cause in rank_causes(found) if cause.weight >= PROVEN - 1]
     assert "train.py:4" in named
     assert ("train.py:6" in named, "train.py:1" in named) == (own, False)
+
+
+@pytest.mark.parametrize(
+    ("source", "suspect", "proven"),
+    [
+        ("", "addresses", {"addresses"}),
+        ("os.getloadavg()\n", "addresses", {"addresses"}),
+        ("os.getloadavg()\n", "entropy", {"entropy", "load"}),
+        ("", "entropy", {"entropy"}),
+    ],
+)
+def test_another_load_that_only_moves_objects_is_no_cause(source: str, suspect: str, proven: set[str]) -> None:
+    """What returns it lies in memory too; only who asks for it can depend on it."""
+    bench = Bench(lambda world: (world.drawn(suspect, 4), "load" in world.varied), 2, [line(4, suspect, "id")])
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": CALLS + source})
+    found, _ = experiment(bench, evidence, luck_of([1, 1, 1]), (*VARIED, "load"))
+    assert {*found.proven} == proven
 
 
 def test_what_is_varied_is_no_second_cause_without_an_effect() -> None:

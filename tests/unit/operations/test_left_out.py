@@ -54,6 +54,17 @@ def test_a_moment_of_the_run_is_in_doubt_where_something_drawn_was_added() -> No
     assert not [*left_out(text, Measuring()).moments(0)]
 
 
+@pytest.mark.parametrize("word", ["monitor", "decay", "market", "sun", "May"])
+def test_a_word_that_begins_as_a_day_or_a_month_is_a_word_before_a_moment(word: str) -> None:
+    """Else what was drawn and added to the moment would count as the run's."""
+    text = f"{word} 03:04:06\n"
+    found = left_out(text, Measuring(shifted=frozenset([word])))
+    content = read(text.encode(), masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["o.txt"] = content
+    assert [place for place, _ in found.moments(0)] == [("stdout", "line 1, value 0"), ("o.txt", "line 1")]
+
+
 def test_a_moment_without_a_word_is_in_doubt_where_one_comes_out_so() -> None:
     """Words of the date itself are none before it."""
     lines = ["03:04:06", "Fri Jan  2 03:04:06 2026", "saved at 03:04:06", "saved Fri Jan  2 03:04:06 2026", "loss 0.5"]

@@ -867,6 +867,7 @@ def test_threads_draw_from_one_generator_only_where_threads_draw() -> None:
         (saves + start.format("functools.partial(work, 1)"), False),
         (saves + start.format("imported"), True),
         (f"def work():\n    rng = random.Random(1)\n    rng.normal()\n{start.format('work')}", False),
+        (f"def work():\n    rng = random.Random(random.normal())\n    rng.normal()\n{start.format('work')}", True),
         (f"def work():\n    rng = np.random.Generator(PCG64(1))\n    rng.normal()\n{start.format('work')}", False),
         (f"def work():\n    rng = np.random.Generator(bits)\n    rng.normal()\n{start.format('work')}", True),
         (f"def work():\n    global rng\n    rng = random.Random(1)\n    rng.normal()\n{start.format('work')}", True),
@@ -891,6 +892,10 @@ def test_the_order_of_a_hash_is_named_where_it_is_taken() -> None:
             "table.unique(maintain_order=True)\nsorted(table.unique())\n",
             f"train.py:2 → {file.partition('-packages/')[2]}:363",
         ),
+        # Functions of other packages have such names too, and the package may have drawn for something else.
+        ("import numpy as np\nnp.unique(rows)\n", f"train.py:2 → {file.partition('-packages/')[2]}:363"),
+        ("table.unique()\npl.col('a').shuffle()\n", f"train.py:2 → {file.partition('-packages/')[2]}:363"),
+        ("table.unique()\nrng.shuffle(rows)\ntable.sample(3, seed=1)\n", "train.py:3"),
     ):
         known = {"sources": {"train.py": head + source}, "proven": ("clock",), "culprits": (culprit, culprit)}
         first, *_ = rank_causes(evidence(**known))
@@ -910,6 +915,13 @@ def test_a_factory_is_named_where_a_class_is_given_it() -> None:
     first, *_ = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=(culprit,)))
     assert first.where == "train.py:6"
     assert "and differ if that is so but for this line" in first.what
+    of_package = replace(culprit, module="package.settings")
+    first, *_ = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=(of_package,)))
+    assert first.where == "train.py:7 → <string>:3"
+    first, *_ = rank_causes(
+        evidence(sources={"package/settings.py": source}, proven=("clock",), culprits=(of_package,))
+    )
+    assert first.where == "package/settings.py:6"
     twice = source + "begin = time.time_ns()\n"
     first, *_ = rank_causes(evidence(sources={"train.py": twice}, proven=("clock",), culprits=(culprit,)))
     assert first.where == "train.py:7"
@@ -922,6 +934,7 @@ def test_a_factory_is_named_where_a_class_is_given_it() -> None:
         ("done, left = wait(futures)\nfor future in list(done): use(future)\n", [1]),
         ("done = await asyncio.wait_for(task, 1)\nfor each in done: use(each)\n", []),
         ("a, b = thread.wait()\nfor each in a: use(each)\n", []),
+        ("done, left = ray.wait(tasks)\nfor each in done: use(each)\n", []),
     ],
 )
 def test_tasks_that_are_done_are_a_set(source: str, made: list[int]) -> None:
