@@ -247,16 +247,6 @@ def test_two_causes_that_the_sources_do_not_show_are_found() -> None:
         assert {*evidence.proven} == {"figures", "memory"}
 
 
-@pytest.mark.parametrize(("source", "proven"), [("import os\nx = os.getloadavg()\n", ("load",)), ("x = 1\n", ())])
-def test_the_load_is_a_cause_only_where_sources_ask_for_it(source: str, proven: tuple[str, ...]) -> None:
-    """To report another one moves objects in memory."""
-    bench = Bench(lambda world: bool(world.varied & {"load", "1", "2"}), 1)
-    first, second = bench.first[0].record, bench.first[-1].record
-    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": source})
-    found, _ = experiment(bench, evidence, luck_of([1, 2]), ("host", "load"))
-    assert found.proven == proven
-
-
 @pytest.mark.parametrize(
     ("causes", "most"), [(("figures",), 20), (("entropy", "clock"), 24), (("order", "memory"), 26)]
 )
