@@ -839,8 +839,9 @@ RUN = "01M8HAWJ6TXY9A3ZXHPNS78DW6"
     "line",
     [
         "ENVBUILD_GUARD={marker}", " 'ENVBUILD_GUARD': '{marker}',", "ENVBUILD_RUN_ID={run}",
-        "ENVBUILD_RUN_ID          {run}", "('ENVBUILD_RUN_ID', '{run}')", "('ENVBUILD_PROCESS', '{number}:::exec -c.1')",
-        "ENVBUILD_VARY={number}:listings,environment", "ENVBUILD_VARY={number}:listings,environment,load",
+        "ENVBUILD_RUN_ID          {run}", "('ENVBUILD_RUN_ID', '{run}')",
+        "('ENVBUILD_PROCESS', '{number}:::exec -c.1')", "ENVBUILD_VARY={number}:listings,environment",
+        "ENVBUILD_VARY={number}:listings,environment,load",
         "'ENVBUILD_VARY': '{number}:listings,environment,load,pids,memory'",
     ],
 )  # fmt: skip
