@@ -41,7 +41,8 @@ def other_controls(name: str, before: bytes, after: bytes, masks: tuple[Masks, M
                 if measured is None:
                     measured = any(masks[0].mask(line).kinds for _, line, _ in lines_in_pairs(before, before))
                 if not measured:  # else columns may be as wide as what was
-                    blanks = [f"{len(each) - len(each.rstrip())} blanks at its end" for each in (mine, theirs)]
+                    counts = (len(each) - len(each.rstrip()) for each in (mine, theirs))
+                    blanks = [f"{count} blank{'s' * (count != 1)} at its end" for count in counts]
                     yield TextDifference(path=name, line=number, before=blanks[0], after=blanks[1])
             continue
         if any(_DRAWN.search(each) or BINARY.search(_CONTROL.sub("", each)) for each in (mine, theirs)):

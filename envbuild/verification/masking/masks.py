@@ -30,6 +30,7 @@ from envbuild.record.printed import IGNORED
 from envbuild.verification.masking.days import Clocks, noon_near
 from envbuild.verification.masking.rules import (
     DATETIME,
+    IN_MILLISECONDS,
     NUMBER,
     OF_DAY,
     SHAPE,
@@ -56,6 +57,11 @@ _ROUNDED = 2.0
 _DRAWN = 1000
 """Names of files that are looked for in texts."""
 _SHORT_NAME, _HEX = 8, lazy(r"[0-9a-f]+")
+_REST_OF_UUID = (
+    r"(?:-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9a-f-])"
+    r"|[0-9a-f]{4}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-f]))?"
+)
+"""Behind the first eight digits of one of version 4, by which folders are named: ``run_id[:8]``."""
 PROFILE_OF_SAMPLES = "profiles of samples"
 """Kind of the lines in which a sampling profiler prints what it saw."""
 BY_CLOCK = "log messages by the clock"
@@ -454,6 +460,8 @@ class Masks:
                 kinds.add(_OF_RUN)
             if moment is None or not self.is_moment(moment):
                 return found[0]
+        if rule.text == IN_MILLISECONDS and kind_of(found["name"]) != "time":
+            return found[0]
         keep = found["keep"] if rule.keeps else ""
         said = _said(keep or "", found.string, found.start())
         if rule.kind in _MEASURED and (rule.moment is None or rule.moment is epoch) and said.result:
@@ -606,9 +614,11 @@ def _any_of(drawn: Collection[str]) -> re.Pattern[str] | None:
 
 
 def _whole(name: str) -> str:
-    """Return the pattern of a name; a short one is no part of another word or number."""
+    """Return the pattern of a name; a short one is no part of another word or number, but may begin a UUID."""
     text = re.escape(name)
-    return rf"(?<![0-9A-Za-z.]){text}(?![0-9A-Za-z])" if len(name) == _SHORT_NAME and not _HEX.fullmatch(name) else text
+    if len(name) != _SHORT_NAME:
+        return text
+    return f"{text}{_REST_OF_UUID}" if _HEX.fullmatch(name) else rf"(?<![0-9A-Za-z.]){text}(?![0-9A-Za-z])"
 
 
 def _is_row(found: re.Match[str]) -> bool:

@@ -43,6 +43,8 @@ _OF_TIME = (
 """Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*['"]?|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
+IN_MILLISECONDS = r"(?P<keep>\"(?P<name>[a-z_]{2,60}_ms)\": ?)" + NUMBER + r"(?![\w.])"
+"""A number under a key of JSON that names its unit, as structured logs have it: a time if the whole key is one's."""
 _IN_TIME = rf"(?!(?<=\b[io]n )time{_GAP}\d+(?![\d.,]|\s?(?:s|sec|seconds|ms)\b))"
 """Not ``evaluated in time 57``: so many were not late."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
@@ -522,6 +524,7 @@ TABLE = (
         rf"(?P<keep>\b{_IN_TIME}(?:[a-z]{{1,40}}[_/]){{0,6}}{_OF_TIME}"
         rf"{_GAP})(?!{NUMBER}\s*(?:{_COUNTED}|%)){NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b(?!:\d\d)",
     ),
+    _rule("times", "time", '_ms":', IN_MILLISECONDS, guessed=True),
     _rule(
         "times",
         "time",

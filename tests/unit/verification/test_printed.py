@@ -1287,6 +1287,32 @@ def test_what_a_unit_alone_shows_is_quoted(before: str, after: str, found: bool)
     assert not lines or (lines[0].before, lines[0].after) == (before.split("\n")[-1], after.split("\n")[-1])
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("run 6545e411", "run ⟨name⟩"),
+        ("run 6545e411-d473-45c4-8e0b-204942dfc7da", "run ⟨name⟩"),
+        ("run 6545e411d47345c48e0b204942dfc7da", "run ⟨name⟩"),
+        ("run 6545e411-d473-15c4-8e0b-204942dfc7da", "run ⟨name⟩-d473-15c4-8e0b-204942dfc7da"),
+        ("run 6545e411-17", "run ⟨name⟩-17"),
+    ],
+)
+def test_a_name_that_begins_a_uuid(text: str, masked: str) -> None:
+    """``runs/{run_id[:8]}``, and the whole identity in the log: only what has the form of one is its rest."""
+    assert MASKS.with_files(["6545e411"], dict).mask(text).text == masked
+
+
+@pytest.mark.parametrize(
+    ("key", "masked"),
+    [("load_ms", True), ("fit_ms", True), ("survival_ms", False), ("threshold_ms", False), ("window_ms", False)],
+)
+def test_milliseconds_in_structured_logs_are_guessed(key: str, masked: bool) -> None:
+    """Where the whole key is that of a time; experiments show whether it is one."""
+    found = MASKS.mask(f'{{"message": "done", "{key}": 9.9, "rows": 442}}')
+    assert (found.guessed, "⟨time⟩" in found.text) == (masked, masked)
+    assert '"rows": 442' in found.text
+
+
 def test_lines_of_catboost_leave_no_guess() -> None:
     """What has a total and what remains behind tabs is time; a total by itself may be anything."""
     line = "0:\tlearn: 1.6192996\tbest: 1.6192996 (0)\ttotal: 54.3ms\tremaining: 491ms"
