@@ -214,7 +214,8 @@ def _frame(head: str, row: str) -> _Columns | None:
     for index in ((0,), ()):  # ``to_string(index=False)`` leaves it out
         ends = (*index, *(name.end() for name in names))
         if _cut(row, ends):
-            doubted = frozenset(at for at, name in enumerate(names, len(index)) if _is_doubted(name[0]))
+            # Without an index any program may have printed it, so that experiments show what the columns are.
+            doubted = frozenset(at for at, name in enumerate(names, len(index)) if not index or _is_doubted(name[0]))
             kinds = {at + len(index): kind for at, kind in kinds.items()}
             return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
     return None

@@ -579,7 +579,7 @@ def test_a_listing_of_imports_that_only_moves_objects_is_no_cause(*, own: bool) 
     ],
 )
 def test_another_load_that_only_moves_objects_is_no_cause(source: str, suspect: str, proven: set[str]) -> None:
-    """What returns it lies in memory too; only who asks for it can depend on it."""
+    """To vary it takes memory; only a program that asks for it can depend on it."""
     bench = Bench(lambda world: (world.drawn(suspect, 4), "load" in world.varied), 2, [line(4, suspect, "id")])
     first, second = bench.first[0].record, bench.first[-1].record
     evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": CALLS + source})

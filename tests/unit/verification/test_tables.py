@@ -6,7 +6,7 @@ import pytest
 
 from envbuild.verification.masking.masked_lines import Lines
 from envbuild.verification.masking.masks import Masks
-from envbuild.verification.masking.printed import PrintedDigest, first_difference
+from envbuild.verification.masking.printed import PrintedDigest, first_difference, rows
 
 MASKS = Masks(1_795_247_763.0)
 MARKDOWN = "# Report\n\n| stage | seconds | value |\n| --- | --- | --- |\n| load | {} | {} |\n\n| load | 0.5 | 1 |\n"
@@ -105,6 +105,12 @@ def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
 def test_all_else_counts(before: str, after: str) -> None:
     """What is in another column, behind a table, or not a plain number is a result."""
     assert difference(before, after) is not None
+
+
+def test_columns_of_a_frame_without_an_index_are_in_doubt() -> None:
+    """Any program may print such lines, whatever the names of its columns."""
+    _, *found = rows(UNNAMED.format(0.967086, 0.128744).encode(), MASKS)
+    assert [each.masked.guessed for each in found] == [True, True]
 
 
 def test_the_line_is_quoted_as_it_was_printed() -> None:
