@@ -31,6 +31,9 @@ EXPECT_PATH = f"{RUNTIME_PREFIX}/expect.json"
 RUN_DIR = "/run/envbuild"
 """Mounted writable by ``envbuild run``: verdict, switch read-back, effective parameters."""
 
+MOUNTED_FILE = "mounted"
+"""In it, if the caller mounted something outside the project: where, absolute paths with a NUL after each."""
+
 SHOWN_DIR = "/tmp/shown-figures"  # noqa: S108 - in the container, where /tmp is the run's own
 """Where the hook keeps figures that the program shows: those that would be on a screen, if there were one."""
 

@@ -262,8 +262,9 @@ class Record(_Value, frozen=True, kw_only=True):
         nccl: what NCCL found between the GPUs, as digests: its channels, and the links that they were chosen by.
         processes_left_out: number of processes whose files were damaged, too large, or too many.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
-        configs, modules: files of the project that its processes read as configuration or loaded as code.
-        reads: other files of the project that its processes read and that are no declared inputs.
+        configs, modules: files of the project, and of what was mounted, that its processes read as configuration or
+            loaded as code.
+        reads: other files that its processes read there and that are no declared inputs.
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.

@@ -18,12 +18,19 @@ from envbuild.record.processes import ParameterSet, ProcessRecord, ReadFile, enc
 
 Digest = Callable[[str, int, int], "str | None"]
 """Returns the SHA-256 of a file of the project that still has a size in bytes and a time of change in ns, else None."""
+Mounted = Callable[[str, int, int], bool]
+"""Whether a file of an absolute path, of a size in bytes and a time of change in ns, was mounted and is still so."""
 ROOM = 64 << 20
 """Bytes of memory that what is kept of all processes may take."""
 _LONGEST = 4096
 """Characters of a path (PATH_MAX); no file has a longer one."""
 _SLASH = re.compile("/")
 _LISTS = ("configs", "modules", "objects", "reads")
+
+
+def _nowhere(path: str, size: int, mtime_ns: int) -> bool:
+    """Nothing was mounted."""
+    return False
 
 
 class _Process(msgspec.Struct, frozen=True):
@@ -69,12 +76,13 @@ class ProcessFacts:
         self._room -= needed
         self._found.append(self._kept(process))
 
-    def result(self, inputs: Sequence[str], digest: Digest) -> dict[str, Any]:
+    def result(self, inputs: Sequence[str], digest: Digest, is_mounted: Mounted = _nowhere) -> dict[str, Any]:
         """Return the fields of a record that are known from its processes.
 
         Args:
             inputs: paths of declared inputs relative to the project: they are digested as such, and no configuration.
             digest: of data that was read; the hook only lists it.
+            is_mounted: whether a file outside the project was mounted and still is as it was read.
         """
         processes = sorted(self._found, key=lambda process: process.place)
         modules = _once(process.modules for process in processes)
@@ -89,7 +97,7 @@ class ProcessFacts:
             "parameters": tuple(_parameters(processes)),
             "configs": configs,
             "modules": modules,
-            "reads": tuple(_reads(processes, known, digest)),
+            "reads": tuple(_reads(processes, known, digest, is_mounted)),
             "objects": _once(process.objects for process in processes),
         }
 
@@ -186,14 +194,19 @@ def _once(lists: Iterable[tuple[ReadFile, ...]]) -> tuple[ReadFile, ...]:
     return tuple(found.values())
 
 
-def _reads(processes: Iterable[_Process], without: Set[str], digest: Digest) -> Iterator[ReadFile]:
-    """Yield the data that was read, each file once, in the order in which the processes read it."""
+def _reads(processes: Iterable[_Process], without: Set[str], digest: Digest, is_mounted: Mounted) -> Iterator[ReadFile]:
+    """Yield the data that was read, each file once, in the order in which the processes read it.
+
+    Of what is outside the project, that is what was mounted; not what is gone or was written since, as temporary files.
+    """
     seen = set()
     for process in processes:
         for path, size, mtime_ns in process.reads:
-            if path in seen or path.startswith("/") or _below(path, without):
+            if path in seen or _below(path, without):
                 continue
             seen.add(path)
+            if path.startswith("/") and not is_mounted(path, size, mtime_ns):
+                continue
             yield ReadFile(path=path, size=size, sha256=digest(path, size, mtime_ns))
 
 

@@ -20,6 +20,7 @@ from envbuild.core.patterns import lazy
 from envbuild.core.redact import holds_secret
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.model import Record
+from envbuild.record.mounts import host_place
 
 LIMIT = 1 << 20
 """Bytes of the largest source that is kept."""
@@ -37,7 +38,7 @@ def keep_lock(project: Path, lock_path: Path) -> None:
 
 
 def keep_sources(project: Path, record: Record, workspace: Path | None = None) -> None:
-    """Keep what a program read of its project, as far as it still is what the program read.
+    """Keep what a program read of its project and of mounted folders, as far as it still is what the program read.
 
     Args:
         project: where to keep it.
@@ -50,7 +51,9 @@ def keep_sources(project: Path, record: Record, workspace: Path | None = None) -
     for files, names_count in ((code, False), (settings, True)):
         for path, digest in files:
             if digest is not None and not _place(project, _SOURCES, digest).exists():
-                _keep_source(workspace or project, path, project, digest, names_count=names_count)
+                found = host_place(record.options.mounts, path, workspace or project)
+                if found is not None:
+                    _keep_source(*found, project, digest, names_count=names_count)
 
 
 def lock_file(project: Path, sha256: str) -> Path | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.core.digest import sha256_file
-from envbuild.core.fs import folder_below, read_foreign
+from envbuild.core.fs import atomic_write, folder_below, read_foreign
 from envbuild.core.identity import new_id
 from envbuild.core.process_mark import mark
 from envbuild.core.redact import mask_arguments, mask_environment
@@ -135,6 +135,7 @@ class _Run:
         """Write what is known before the program starts."""
         request = self.request
         _make_folders(request.project, self._folder, self._owner)
+        _name_mounted(request, self._folder)
         if request.lock.hardware.fingerprint:
             from envbuild.runs import fingerprint
 
@@ -170,7 +171,8 @@ class _Run:
         request, folder = self.request, self._folder
         changed = ended | self._observed(ended)
         changed |= self._left()
-        made = {output.path for output in changed["outputs"] if output.change == "created"}
+        left = (*changed["outputs"], *changed["outside"])
+        made = {output.path for output in left if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
         changed |= metrics.collect(folder, request.mounted, changed["outputs"], self._readers.metrics.finish())
         changed["printed"] = self._readers.result()
@@ -194,7 +196,8 @@ class _Run:
         from envbuild.runs.observations import observations
 
         state, verdict = ended["state"], self._heard.verdict
-        found = self._facts.result() | observations(self._folder, self._inputs, self.request.mounted)
+        mounts = self._record.options.mounts
+        found = self._facts.result() | observations(self._folder, self._inputs, self.request.mounted, mounts)
         found["nccl"] = nccl.digests(self._folder)
         found["standard_input"] = self._given.result() if self._given else None
         if state == "finished" and verdict is not None and not verdict.ok:
@@ -235,6 +238,14 @@ class _Run:
             with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
                 request.recorded(record)
         return record
+
+
+def _name_mounted(request: RunRequest, folder: Path) -> None:
+    """Put into a run's folder where the caller mounted something: what the program reads there is noted."""
+    targets = (mount.target for mount in request.mounts)
+    names = [os.fsencode(target) + b"\0" for target in targets if not f"{target}/".startswith(f"{layout.WORKSPACE}/")]
+    if names:
+        atomic_write(folder / layout.MOUNTED_FILE, b"".join(names), sync=False)
 
 
 def changed_layers_error() -> IntegrityError:

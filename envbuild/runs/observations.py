@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from envbuild.core.digest import sha256_stream
 from envbuild.core.fs import folder_below, open_regular, read_foreign
 from envbuild.record import processes
+from envbuild.record.mounts import host_place
 from envbuild.record.process_facts import ProcessFacts
 
 _FILE = 8 << 20
@@ -23,7 +26,7 @@ _MOST = 10_000
 """Number of files that are read."""
 
 
-def observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
+def observations(folder: Path, inputs: Sequence[str], project: Path, mounts: Sequence[str] = ()) -> dict[str, Any]:
     """Return the fields of a record that are known from what the processes of a run left.
 
     No more than one file is held at a time, and of all together ``ProcessFacts`` keeps what has room.
@@ -32,6 +35,7 @@ def observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str
         folder: that of guard and hook.
         inputs: paths of declared inputs relative to the project.
         project: where data that was read is digested.
+        mounts: of the run, as its record has them: there, too.
     """
     merged, left = ProcessFacts(), _ALL
     names, more = _first(folder)
@@ -40,7 +44,8 @@ def observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str
         left -= len(data or b"")
         merged.add(processes.json_table(data, _VALUES))
     merged.left_out += more
-    return merged.result(inputs, FileDigests(project))
+    digests = FileDigests(project, mounts=mounts)
+    return merged.result(inputs, digests, digests.has_mounted)
 
 
 def _first(folder: Path) -> tuple[list[str], int]:
@@ -68,24 +73,51 @@ def _first(folder: Path) -> tuple[list[str], int]:
 class FileDigests:
     """Digests small files that a run has read and nobody has changed since, until so many bytes were digested."""
 
-    def __init__(self, project: Path, largest: int = 1 << 26, total: int = 1 << 28) -> None:
+    def __init__(
+        self, project: Path, largest: int = 1 << 26, total: int = 1 << 28, *, mounts: Sequence[str] = ()
+    ) -> None:
         """Begin; ``largest`` and ``total`` are bytes of a file and of all files."""
-        self.project, self.largest, self.left = project.resolve(), largest, total
+        self.project, self.largest, self.left, self.mounts = project.resolve(), largest, total, mounts
 
     def __call__(self, path: str, size: int, mtime_ns: int) -> str | None:
-        """Return the SHA-256, or None for a file that is too large, changed, or not in the project."""
+        """Return the SHA-256, or None for a file that is too large, changed, or neither in the project nor mounted."""
         if size > min(self.left, self.largest):
             return None
         try:
-            file = (self.project / path).resolve()
-            if not file.is_relative_to(self.project):
-                return None
-            *above, name = file.relative_to(self.project).parts
-            with folder_below(self.project, *above) as folder, open_regular(folder / name, follow=False) as stream:
-                status = os.fstat(stream.fileno())
-                if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+            with self._open(path) as stream:
+                if stream is None or _other(stream, size, mtime_ns):
                     return None
                 self.left -= size
                 return sha256_stream(stream)
         except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
             return None
+
+    def has_mounted(self, path: str, size: int, mtime_ns: int) -> bool:
+        """Whether an absolute path is a file that was mounted and is as it was read: no temporary one."""
+        try:
+            with self._open(path) as stream:
+                return stream is not None and not _other(stream, size, mtime_ns)
+        except (OSError, ValueError, RuntimeError):
+            return False
+
+    @contextmanager
+    def _open(self, path: str) -> Iterator[BufferedReader | None]:
+        """Give a file as the program saw it; None for one that leads out of what was mounted."""
+        found = host_place(self.mounts, path, self.project)
+        if found is None:
+            yield None
+            return
+        root = found[0].resolve()
+        file = (root / found[1]).resolve()
+        if file == root or not file.is_relative_to(root):
+            yield None
+            return
+        *above, name = file.relative_to(root).parts
+        with folder_below(root, *above) as folder, open_regular(folder / name, follow=False) as stream:
+            yield stream
+
+
+def _other(stream: BufferedReader, size: int, mtime_ns: int) -> bool:
+    """Whether a file is not the one that was read, by size and time of change."""
+    status = os.fstat(stream.fileno())
+    return (status.st_size, status.st_mtime_ns) != (size, mtime_ns)

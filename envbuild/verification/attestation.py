@@ -180,7 +180,7 @@ def state(
             # What nobody could read is in ``masked``; the parts of a database are compared by its manifest.
             if output.path not in ignored and output.sha256 is not None and not output.part_of
         ),
-        files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
+        files=code_files(first),
         data=_data(first),
         inputs=dict(first.inputs),
         ignored=tuple(ignored),
@@ -191,6 +191,12 @@ def state(
         date=date,
     )
     return Statement(subject=tuple(subjects), predicate=proof)
+
+
+def code_files(record: Record) -> dict[str, Sha256]:
+    """Return the digests of modules and configuration files; not of mounted ones, which may be elsewhere next time."""
+    found = (file for file in (*record.modules, *record.configs) if not file.path.startswith("/"))
+    return {file.path: file.sha256 for file in found if file.sha256}
 
 
 def _data(record: Record) -> dict[str, Sha256]:

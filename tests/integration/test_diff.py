@@ -133,6 +133,48 @@ def test_what_no_open_of_python_shows(
     assert given.startswith("standard input  none → a file of 4 bytes, sha256 "), given
 
 
+MOUNTED = """\
+import json, sys
+sys.path.insert(0, "/shared/code")
+import helper
+rate = json.load(open("/shared/conf.json"))["rate"]
+print("loss", sum(map(float, open("/data/x.csv"))) * rate * helper.FACTOR)
+open("/shared/scratch", "w").write("1")
+open("/shared/scratch").read()
+"""
+
+
+def test_what_is_mounted_is_known(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data, configuration and code outside the project: what a program reads there is named when it changed."""
+    monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
+    monkeypatch.chdir(project.folder)
+    outside = project.folder.parent / "outside"
+    (outside / "shared" / "code").mkdir(parents=True)
+    files = {"x.csv": "1\n2\n", "shared/conf.json": '{"rate": 0.5}', "shared/code/helper.py": "FACTOR = 1\n"}
+    for name, text in files.items():
+        (outside / name).write_text(text)
+    project.write("mounted.py", MOUNTED)
+    mounts = ("--mount", f"{outside}/x.csv:/data/x.csv:ro", "--mount", f"{outside}/shared:/shared")
+
+    def reason() -> str:
+        project.must("run", "-q", *mounts, "mounted.py")
+        code, shown = diff(capsys)
+        assert code == 16, shown
+        return shown[shown.index("\nbecause ") + 1 : shown.index("\nsame ")].removeprefix("because").strip()
+
+    project.must("run", "-q", *mounts, "mounted.py")
+    (outside / "x.csv").write_text("1\n3\n")
+    data = reason()
+    assert data.startswith("/data/x.csv  sha256 "), data
+    assert "\n" not in data
+    (outside / "shared" / "conf.json").write_text('{"rate": 0.25}')
+    assert reason().startswith("/shared/conf.json  1 line changed, line 1")
+    (outside / "shared" / "code" / "helper.py").write_text("FACTOR = 2\n")
+    assert reason().startswith("/shared/code/helper.py  1 line changed, line 1")
+
+
 def test_bisect_of_programs_that_print(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,8 +61,7 @@ def _chosen(record: Record, proof: Proof) -> Iterator[str]:
     for name in ("recipe", "command", "inputs", "verified"):
         if getattr(record, name) != getattr(proof, name):
             yield f"the record has another value of {name}"
-    files = {file.path: file.sha256 for file in (*record.modules, *record.configs) if file.sha256}
-    if files != proof.files:
+    if attestation.code_files(record) != proof.files:
         yield "the record has other files of code"
 
 

@@ -22,6 +22,7 @@ from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verification.laboratory import run_again
 from envbuild.operations.verification.session import ignored_lines
 from envbuild.record.compare_printed import several_processes
+from envbuild.record.mounts import host_place
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.runs.tracing import trace_variables
 from envbuild.verification.causes.evidence import Evidence, Operation
@@ -124,13 +125,14 @@ def _findings(a: Record, b: Record) -> Iterator[Finding]:
 
 
 def _sources(project: Path, record: Record) -> dict[str, str]:
-    """Return the project's modules as the run read them."""
+    """Return the modules of project and mounted folders as the run read them."""
     found: dict[str, str] = {}
     files = {each.path: each.sha256 for each in record.modules}
     if record.script is not None:
         files.setdefault(record.script.path, record.script.sha256)
     for path, digest in files.items():
-        data = _read(project, path)
+        place = host_place(record.options.mounts, path, project)
+        data = _read(*place) if place is not None else None
         if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
     return found
@@ -174,11 +176,11 @@ def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     return Measuring(unmeasured=found.unmeasured, shifted=found.shifted, glued=found.glued)
 
 
-def _read(project: Path, path: str) -> bytes | None:
-    """Return a file of the project; None if it is too large or not there."""
+def _read(folder_path: Path, path: str) -> bytes | None:
+    """Return a file of a folder; None if it is too large or not there."""
     try:
         *above, name = path.split("/")
-        with folder_below(project, *above) as folder:
+        with folder_below(folder_path, *above) as folder:
             return read_regular(folder / name, TEXT, follow=False)
     except (OSError, ValueError):
         return None

@@ -1,8 +1,8 @@
-"""What a process reads of the project: its script, its modules and its configuration files, by digest.
+"""What a process reads of the project and of mounted folders: script, modules and configuration files, by digest.
 
 An audit hook (PEP 578) sees each file that Python opens. A source or a file with the suffix of a configuration below
-the project is digested at that moment: as it was read, not as somebody may have left it since. Other files of the
-project that are read (``reads``: data) are listed with size and time of change only: they may be large, and the host
+the project is digested at that moment: as it was read, not as somebody may have left it since. Other files that are
+read there (``reads``: data) are listed with size and time of change only: they may be large, and the host
 digests those that have not changed since. Reads that bypass Python's own ``open`` (TensorFlow's, HDF5's) are not seen.
 An audit hook cannot be removed, so the path of all other events is as short as can be; measured, it costs 0.15
 microseconds an event, and 5 for a read of the project's data.
@@ -39,6 +39,8 @@ SUFFIXES = frozenset(
 SOURCE_COUNT = 1000
 CONFIG_COUNT = 200
 READ_COUNT = 1000
+MOUNTED = "mounted"
+"""In the run's folder: where the caller mounted something, absolute paths with a NUL after each; not there for none."""
 OWN_COUNT = 10_000
 """Files that the program writes itself: what it reads back is neither configuration nor data."""
 SIZE = 1 << 20
@@ -55,12 +57,15 @@ class Observer:
     Args:
         write: writes the record; called at most twice a second.
         folder: where the process started.
+        mounted: paths at which the caller mounted something: what is read there counts as the project's.
     """
 
-    def __init__(self, write: Callable[[], None], folder: str | None = None) -> None:
+    def __init__(self, write: Callable[[], None], folder: str | None = None, mounted: tuple[str, ...] = ()) -> None:
         self.write = write
         start = _here() if folder is None else folder
         self.root = WORKSPACE if f"{start}/".startswith(f"{WORKSPACE}/") else start
+        self.mounted = mounted
+        """Of one file its path, of a folder the path with ``/`` at the end."""
         self.files: dict[str, dict[str, Any]] = {}
         self.reads: dict[str, dict[str, Any]] = {}
         self.left_out = self.reads_left_out = 0
@@ -81,7 +86,8 @@ class Observer:
         """Start watching. There is no way back."""
         look, suffixes = self.look, SUFFIXES
         # Without a folder of its own a program has no data that could be distinguished from the system's.
-        data = f"{self.root}/" if self.root not in ("", "/") else ""
+        root = (f"{self.root}/",) if self.root not in ("", "/") else ()
+        data = (*root, *self.mounted)
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
             if event == "open" and arguments:
@@ -129,9 +135,10 @@ class Observer:
             self._busy.discard(get_ident())
 
     def within(self, path: str) -> bool:
-        """Return whether an absolute path is the project's own."""
+        """Return whether an absolute path is the project's own, or in what the caller mounted."""
         prefix = self.root if self.root == "/" else f"{self.root}/"
-        if not self.root or not path.startswith(prefix) or path.startswith(self._outside):
+        own = bool(self.root) and path.startswith(prefix)
+        if not (own or path.startswith(self.mounted)) or path.startswith(self._outside):
             return False
         return not any(part in path for part in _BESIDE)
 
@@ -234,6 +241,16 @@ class Observer:
         if path in ("", "/") or path in self.files or self._full(path):
             return
         self.files[path] = {**digest_file(path, sys.maxsize), "at": "exit"}
+
+
+def mounted_in(folder: str) -> tuple[str, ...]:
+    """Return where the caller mounted something, as the run's folder lists it (``MOUNTED``), for ``Observer``."""
+    try:
+        with FileIO(f"{folder}/{MOUNTED}") as stream:
+            paths = os.fsdecode(stream.readall()).split("\0")
+    except OSError:
+        return ()
+    return tuple(path if isfile(path) else f"{path}/" for path in paths if path.startswith("/") and path != "/")
 
 
 def digest_file(path: str, limit: int) -> dict[str, Any]:

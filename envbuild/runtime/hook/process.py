@@ -18,7 +18,7 @@ from itertools import count
 from ..guard import gate
 from . import lineage
 from .handlers import forget, is_programs, register_at_fork
-from .observer import Observer
+from .observer import Observer, mounted_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Process:
         self.inherited_by_task: dict[str, str] = {}
         self.stopping = False
         self._parameters: Parameters | None = None
-        self.observer = Observer(self.write)
+        self.observer = Observer(self.write, mounted=mounted_in(folder))
         self.writing = allocate_lock()
         if not lineage.is_beside(self.path):  # the variables are the whole process's
             os.environ[lineage.VARIABLE] = self.announcement()

@@ -655,6 +655,16 @@ def test_other_files_of_the_project() -> None:
     assert " and 2 more (" in many.sentence
 
 
+def test_a_large_file_that_was_read() -> None:
+    """Known by its size alone: that it was written again is said, though the record lists it."""
+    large = (ReadFile(path="big.bin", size=1 << 40, sha256=None),)
+    context = Context(files={"big.bin": "written again, of the same size"})
+    found = compare(record(reads=large), other_results(reads=large), context)
+    assert [each.sentence for each in found.causes] == [
+        "1 other file: big.bin written again, of the same size (no record shows whether it was read)"
+    ]
+
+
 def test_an_extension_in_a_temporary_folder() -> None:
     """A name that is never the same reports nothing while the bytes are; other bytes do."""
     moved = (ReadFile(path="/tmp/tmp8x/ext.so", size=9, sha256=sha("8")),)

@@ -132,7 +132,9 @@ def test_the_sources_of_a_program_count_however_python_is_started(
     (tmp_path / "p").mkdir()
     (tmp_path / "p/train.py").write_bytes(source)
     modules = [SimpleNamespace(path="p/train.py", sha256=sha256_bytes(source))]
-    record = SimpleNamespace(script=None, command=command, directory=directory, modules=modules)
+    record = SimpleNamespace(
+        options=SimpleNamespace(mounts=()), script=None, command=command, directory=directory, modules=modules
+    )
     verdict = SimpleNamespace(same_content=("out.json",), channels=())
     able = divergence.measuring_of(tmp_path, cast(Any, record), cast(Any, verdict))
     assert able.memory != known

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.difference.code import reads
+from envbuild.record.process_facts import ProcessFacts
 from envbuild.record.processes import ReadFile
 from envbuild.runs.observations import FileDigests
 from tests.support.records import record
@@ -32,6 +33,66 @@ def test_unchanged_small_files_have_digests(tmp_path: Path) -> None:
     status = (tmp_path / "secret").stat()
     for name in ("link", "../secret", "gone", "nul\0"):
         assert FileDigests(project)(name, 3, status.st_mtime_ns) is None
+
+
+def test_mounted_files_have_digests(tmp_path: Path) -> None:
+    """By the longest target; not what is gone or changed since, nor what a link in a mounted folder leads to."""
+    project, data, secret = tmp_path / "project", tmp_path / "a:b", tmp_path / "secret"
+    for folder in (project, data / "deep", tmp_path / "other"):
+        folder.mkdir(parents=True)
+    for file in (secret, data / "deep" / "x", tmp_path / "other" / "x", project / "x"):
+        file.write_text(file.parent.name)
+    (data / "link").symlink_to(secret)
+    mounts = (
+        f"{data}:/data:ro",
+        f"{tmp_path}/other:/data/other/:rw",
+        f"{secret}:/one.txt:ro",
+        f"{data}:/workspace/d:ro",
+    )
+    digests = FileDigests(project, mounts=mounts)
+    places = {
+        "/data/deep/x": data / "deep" / "x",
+        "/data/other/x": tmp_path / "other" / "x",
+        "/one.txt": secret,
+        "d/deep/x": data / "deep" / "x",
+        "x": project / "x",
+        "/workspace/x": project / "x",
+    }
+    for path, place in places.items():
+        status = place.stat()
+        assert digests(path, status.st_size, status.st_mtime_ns) == sha256_bytes(place.read_bytes()), path
+        assert digests.has_mounted(path, status.st_size, status.st_mtime_ns)
+        assert not digests.has_mounted(path, status.st_size, status.st_mtime_ns - 1)
+    status = secret.stat()
+    for path in (
+        "/data/link",
+        "/data/gone",
+        "/data",
+        "/secret",
+        str(secret),
+        "/data/../secret",
+        "/data/deep/../../secret",
+    ):
+        assert digests(path, status.st_size, status.st_mtime_ns) is None, path
+        assert not digests.has_mounted(path, status.st_size, status.st_mtime_ns), path
+
+
+def test_temporary_files_outside_are_no_data(tmp_path: Path) -> None:
+    """Of absolute paths a record lists what was mounted and is still there."""
+    mounted = tmp_path / "x.csv"
+    mounted.write_text("1")
+    status = mounted.stat()
+    read = [
+        {"path": path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+        for path in ("/data/x.csv", "/data/tmp8x", "/tmp/y")
+    ]
+    digests = FileDigests(tmp_path / "project", mounts=(f"{tmp_path}:/data:ro",))
+    merged = ProcessFacts()
+    merged.add({"reads": read})
+    assert merged.result((), digests, digests.has_mounted)["reads"] == (
+        ReadFile(path="/data/x.csv", size=1, sha256=sha256_bytes(b"1")),
+    )
+    assert merged.result((), digests)["reads"] == ()
 
 
 def test_changed_data_is_a_difference() -> None:

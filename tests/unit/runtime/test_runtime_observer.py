@@ -38,6 +38,7 @@ def test_the_workspace_is_the_project() -> None:
     assert observer.WORKSPACE == layout.WORKSPACE
     assert Observer(lambda: None, "/workspace/below").root == "/workspace"
     assert Observer(lambda: None, "/workspaces").root == "/workspaces"
+    assert (observer.MOUNTED, observer.gate.RUN_DIR) == (layout.MOUNTED_FILE, layout.RUN_DIR)
 
 
 def test_reads_are_noted_once_with_digests(seen: Observer) -> None:
@@ -78,6 +79,32 @@ def test_what_is_not_the_projects_is_left_out(seen: Observer, tmp_path_factory: 
     for path in (elsewhere, "site-packages/other.json", "missing.json", "folder.json"):
         seen.look(str(Path(seen.root) / path), ("", *READ))
     assert (names(seen, "configs"), seen.left_out) == ([], 0)
+
+
+def test_what_is_mounted_counts(seen: Observer, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Data, configurations and modules of mounted folders and files are noted by their absolute paths."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "data").mkdir()
+    for name in ("data/x.csv", "data/x.json", "data/lib.py", "one.txt", "two.txt"):
+        (elsewhere / name).write_text(name)
+    run_folder = tmp_path_factory.mktemp("run")
+    assert observer.mounted_in(str(run_folder)) == ()
+    (run_folder / "mounted").write_bytes(
+        b"".join(b"%b/%b\0" % (str(elsewhere).encode(), n) for n in (b"data", b"one.txt"))
+    )
+    mounted = observer.mounted_in(str(run_folder))
+    assert mounted == (f"{elsewhere}/data/", f"{elsewhere}/one.txt")
+    found = Observer(lambda: None, seen.root, mounted)
+    for name in ("data/x.csv", "one.txt", "two.txt"):
+        found.look(f"{elsewhere}/{name}", ("", *READ), data=True)
+    for name in ("data/x.json", "data/lib.py"):
+        found.look(f"{elsewhere}/{name}", ("", *READ))
+    listed = {key: [entry["path"] for entry in found.as_dict()[key]] for key in ("reads", "configs", "modules")}
+    assert listed == {
+        "reads": [f"{elsewhere}/data/x.csv", f"{elsewhere}/one.txt"],
+        "configs": [f"{elsewhere}/data/x.json"],
+        "modules": [f"{elsewhere}/data/lib.py"],
+    }
 
 
 def test_what_the_program_writes_is_no_configuration(seen: Observer) -> None:

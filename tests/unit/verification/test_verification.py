@@ -1420,6 +1420,14 @@ def test_a_proof_states_nothing_of_what_nobody_could_read() -> None:
     assert [each.path for each in proof(*both).predicate.outputs] == ["out.txt"]
 
 
+def test_a_proof_states_no_files_outside_the_project() -> None:
+    """What was mounted may be elsewhere next time, and a name of this machine belongs in no proof."""
+    code = (ReadFile(path="lib.py", size=1, sha256="a" * 64), ReadFile(path="/shared/lib.py", size=1, sha256="b" * 64))
+    both = [record(identity, modules=code, reads=code) for identity in IDS[:2]]
+    found = proof(*both).predicate
+    assert (set(found.files) & {"lib.py", "/shared/lib.py"}, set(found.data)) == ({"lib.py"}, {"lib.py"})
+
+
 def test_an_attestation_is_an_in_toto_statement() -> None:
     """Lock, image and script are its subjects; the predicate states how often, where, and what came out."""
     statement = proof(record(), record(IDS[1]))
