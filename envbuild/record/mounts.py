@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
+from envbuild.core.fs import folder_below, open_regular
 from envbuild.lockfile import layout
 
 
@@ -29,6 +32,27 @@ def host_place(mounts: Sequence[str], path: str, project: Path) -> tuple[Path, s
     if found is not None and not found[1]:
         found = found[0].parent, found[0].name
     return found
+
+
+@contextmanager
+def open_read(mounts: Sequence[str], path: str, project: Path) -> Iterator[BufferedReader]:
+    """Open a file that a run read, as ``host_place`` finds it.
+
+    Raises:
+        OSError: it is not there, or no regular file.
+        ValueError: it is neither in the project nor in what was mounted, or a link leads out of it.
+        RuntimeError: a circle of links.
+    """
+    found = host_place(mounts, path, project)
+    if found is None:
+        raise ValueError(f"neither in the project nor mounted: {path}")
+    root = found[0].resolve()
+    file = (root / found[1]).resolve()
+    if file == root or not file.is_relative_to(root):
+        raise ValueError(f"leads elsewhere: {path}")
+    *above, name = file.relative_to(root).parts
+    with folder_below(root, *above) as folder, open_regular(folder / name, follow=False) as stream:
+        yield stream
 
 
 def _parts(mount: str) -> tuple[str, str]:

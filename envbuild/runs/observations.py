@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from envbuild.core.digest import sha256_stream
-from envbuild.core.fs import folder_below, open_regular, read_foreign
+from envbuild.core.fs import read_foreign
 from envbuild.record import processes
-from envbuild.record.mounts import host_place
+from envbuild.record.mounts import open_read
 from envbuild.record.process_facts import ProcessFacts
 
 _FILE = 8 << 20
@@ -84,8 +83,8 @@ class FileDigests:
         if size > min(self.left, self.largest):
             return None
         try:
-            with self._open(path) as stream:
-                if stream is None or _other(stream, size, mtime_ns):
+            with open_read(self.mounts, path, self.project) as stream:
+                if _other(stream, size, mtime_ns):
                     return None
                 self.left -= size
                 return sha256_stream(stream)
@@ -95,26 +94,10 @@ class FileDigests:
     def has_mounted(self, path: str, size: int, mtime_ns: int) -> bool:
         """Whether an absolute path is a file that was mounted and is as it was read: no temporary one."""
         try:
-            with self._open(path) as stream:
-                return stream is not None and not _other(stream, size, mtime_ns)
+            with open_read(self.mounts, path, self.project) as stream:
+                return not _other(stream, size, mtime_ns)
         except (OSError, ValueError, RuntimeError):
             return False
-
-    @contextmanager
-    def _open(self, path: str) -> Iterator[BufferedReader | None]:
-        """Give a file as the program saw it; None for one that leads out of what was mounted."""
-        found = host_place(self.mounts, path, self.project)
-        if found is None:
-            yield None
-            return
-        root = found[0].resolve()
-        file = (root / found[1]).resolve()
-        if file == root or not file.is_relative_to(root):
-            yield None
-            return
-        *above, name = file.relative_to(root).parts
-        with folder_below(root, *above) as folder, open_regular(folder / name, follow=False) as stream:
-            yield stream
 
 
 def _other(stream: BufferedReader, size: int, mtime_ns: int) -> bool:

@@ -84,6 +84,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
         data: digests of other files of the project that were read, though nobody declared them.
+        mounted: digests of what was read of mounted folders, by absolute path in the container.
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
@@ -102,6 +103,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
     data: dict[str, Sha256] = {}
+    mounted: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
     ignored: tuple[str, ...] = ()
     trace: str = ""
@@ -181,7 +183,8 @@ def state(
             if output.path not in ignored and output.sha256 is not None and not output.part_of
         ),
         files=code_files(first),
-        data=_data(first),
+        data=data_files(first),
+        mounted=mounted_files(first),
         inputs=dict(first.inputs),
         ignored=tuple(ignored),
         trace=trace,
@@ -199,7 +202,14 @@ def code_files(record: Record) -> dict[str, Sha256]:
     return {file.path: file.sha256 for file in found if file.sha256}
 
 
-def _data(record: Record) -> dict[str, Sha256]:
+def mounted_files(record: Record) -> dict[str, Sha256]:
+    """Return the digests of what a run read of mounted folders, and left as it was."""
+    changed = {output.path for output in record.outside}
+    found = (file for file in (*record.modules, *record.configs, *record.reads) if file.path not in changed)
+    return {file.path: file.sha256 for file in found if file.sha256 and file.path.startswith("/")}
+
+
+def data_files(record: Record) -> dict[str, Sha256]:
     """Return the digests of what a run read of its project and left as it was."""
     changed = {output.path for output in record.outputs} | {*record.deleted}
     found = (file for file in record.reads if file.path not in changed and not file.path.startswith("/"))

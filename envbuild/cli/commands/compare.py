@@ -287,9 +287,8 @@ def _check_attestation(
         raise
     for label, *columns in render.checked(found):
         console.line(label, *columns)
-    console.result(
-        {"fresh": True, "signer": found.signer, "attestation": found.path.name, "records": found.records, "reasons": []}
-    )
+    shown = {"signer": found.signer, "attestation": found.path.name, "records": found.records, "mounted": found.mounted}
+    console.result({"fresh": True, **shown, "reasons": []})
     return 0
 
 

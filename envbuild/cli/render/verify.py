@@ -11,7 +11,7 @@ import msgspec
 from envbuild.cli.render.advice import advice, without_colours
 from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
 from envbuild.cli.render.run import missing_command, missing_file
-from envbuild.core.text import plural
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
 from envbuild.trace.divergence import Divergence
@@ -365,7 +365,10 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line about an attestation that still holds."""
     proof = found.statement.predicate
     yield "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
-    yield "", unchanged(len(proof.files), len(proof.data), inputs=found.inputs)
+    yield "", unchanged(len(proof.files), len(proof.data) + (found.mounted or 0), inputs=found.inputs)
+    if proof.mounted and found.mounted is None:
+        many = f"{plural(len(proof.mounted), 'file')} of mounted folders ({plain(min(proof.mounted))})"
+        yield "", f"not compared: {many}; no record here shows where they were"
     for difference in found.host_differences:
         yield "", _host_difference(difference)
     yield "records", _records(found.records, proof.runs)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
-from envbuild.core.digest import sha256_file
+from envbuild.core.digest import sha256_file, sha256_stream
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import plain
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.operations.verification.attested_runs import compare_with_records
+from envbuild.operations.verification.attested_runs import compare_with_records, mounts_here
+from envbuild.record.mounts import open_read
 from envbuild.verification import attestation
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class AttestationCheck:
         signer: who signed it, as ``ssh-keygen`` specifies it; empty if nobody did.
         inputs: whether data is declared, so that it was compared too.
         records: how many of its runs have a record here, each of which states the same.
+        mounted: how many files of mounted folders were compared; None if no record here shows where they were.
         host_differences: how this machine differs from the one of the proof.
     """
 
@@ -131,6 +134,7 @@ class AttestationCheck:
     statement: Statement
     signer: str
     inputs: bool
+    mounted: int | None
     records: int
     host_differences: tuple[HostDifference, ...]
 
@@ -156,7 +160,8 @@ def check_attestation(
     statement = attestation.loads(data, path)
     signer = check_signature(path, signers, data)
     program = shlex.join(_arguments(statement.predicate.command)) or "train.py"
-    stale = _stale(opened, statement, arguments)
+    mounts = mounts_here(opened.folder, statement)
+    stale = [*_stale(opened, statement, arguments), *_changed_mounted(opened.folder, statement, mounts)]
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
         raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
@@ -179,6 +184,7 @@ def check_attestation(
         statement=statement,
         signer=signer,
         inputs=bool(opened.lock.inputs),
+        mounted=None if mounts is None else len(statement.predicate.mounted),
         records=records,
         host_differences=_host_differences(statement.predicate.host, gpus=opened.lock.hardware.gpu is not None),
     )
@@ -234,6 +240,19 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
         for difference in compare_inputs(opened.folder.absolute(), opened.lock.inputs).differences:
             found.append(f"inputs: {difference.message}")
     return found
+
+
+def _changed_mounted(project: Path, statement: Statement, mounts: Sequence[str] | None) -> Iterator[str]:
+    """Yield which files of mounted folders are not as they were; none if nobody knows where these are."""
+    for name, digest in statement.predicate.mounted.items() if mounts is not None else ():
+        try:
+            with open_read(mounts or (), name, project) as stream:
+                if sha256_stream(stream) != digest:
+                    yield f"mounted: {plain(name)} has changed"
+        except OSError:
+            yield f"mounted: {plain(name)} is gone"
+        except (ValueError, RuntimeError):
+            yield f"mounted: {plain(name)} was not mounted in its runs"
 
 
 def _arguments(command: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Neither is signed unless somebody wanted it, so either may have been edited. Whe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,14 @@ def compare_with_records(project: Path, lock_name: str, statement: Statement) ->
     return len(records), found
 
 
+def mounts_here(project: Path, statement: Statement) -> tuple[str, ...] | None:
+    """Return what was mounted, as the record of the first run has it that is here; None if there is none."""
+    for identity in statement.predicate.ids:
+        with suppress(RecordError):
+            return history.find_run(project, identity).options.mounts
+    return None
+
+
 def _subjects(record: Record, lock_name: str, statement: Statement) -> Iterator[str]:
     """Yield what was run, where a record has another one than the attestation."""
     pairs = ((record.lock.file, record.lock.sha256, "lock"), (attestation.image_name(lock_name), record.image, "image"))
@@ -63,6 +72,8 @@ def _chosen(record: Record, proof: Proof) -> Iterator[str]:
             yield f"the record has another value of {name}"
     if attestation.code_files(record) != proof.files:
         yield "the record has other files of code"
+    if attestation.data_files(record) != proof.data or attestation.mounted_files(record) != proof.mounted:
+        yield "the record has other files that were read"
 
 
 def _results(record: Record, proof: Proof, *, all_: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,6 +320,44 @@ def test_data_that_was_read_and_not_declared_has_to_be_as_it_was(proved: LoadedL
     (proved.folder / "data.csv").write_text("2")
     with pytest.raises(LockError, match=r"data: data\.csv has changed"):
         check_attestation(proved, (), None)
+
+
+def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
+    proved: LoadedLock, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where they are is in the records of the runs; without one here it is said that nothing of them was compared."""
+    data = tmp_path_factory.mktemp("data")
+    (data / "x.csv").write_text("1")
+    given = record().options
+    changes = {
+        "reads": (attesting_file("/data/x.csv", sha256_file(data / "x.csv")),),
+        "options": msgspec.structs.replace(given, mounts=(f"{data}:/data:ro",)),
+    }
+    runs = [
+        replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2, [A, B])
+    ]
+    attest(request(proved), runs, judge(runs, 2), None)
+    assert check(proved) == 0
+    unknown = "not compared: 1 file of mounted folders (/data/x.csv); no record here shows where they were"
+    assert unknown in capsys.readouterr().out
+    for each in runs:
+        history.save(proved.folder, each.record)
+    assert check(proved) == 0
+    shown = capsys.readouterr().out
+    assert "2 files of code and 1 file that it read are as they were then" in shown
+    assert "not compared" not in shown
+    (data / "x.csv").write_text("2")
+    with pytest.raises(LockError, match=r"mounted: /data/x\.csv has changed"):
+        check(proved)
+    (data / "x.csv").unlink()
+    with pytest.raises(LockError, match=r"mounted: /data/x\.csv is gone"):
+        check(proved)
+    os.mkfifo(data / "x.csv")
+    with pytest.raises(LockError, match=r"mounted: /data/x\.csv is gone"):
+        check(proved)
+    edited(proved, mounted={})
+    with pytest.raises(LockError, match="the record has other files that were read"):
+        check(proved)
 
 
 def test_a_stale_proof_is_reported_in_json_too(
