@@ -58,7 +58,11 @@ def configs(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 def reads(a: Record, b: Record) -> Section:
     """Compare the other files that were read of the project, and that no input declares."""
     made = {output.path for record in (a, b) for output in record.outputs}
-    mine, theirs = (_files([file for file in record.reads if file.path not in made]) for record in (a, b))
+    both = bool(a.options.verification and b.options.verification)  # of others it is not known what was read otherwise
+    mine, theirs = (
+        _files([file for file in (*record.reads, *(record.read_otherwise if both else ())) if file.path not in made])
+        for record in (a, b)
+    )
     return _read("reads", a, b, mine, theirs, {})
 
 

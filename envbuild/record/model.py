@@ -265,6 +265,8 @@ class Record(_Value, frozen=True, kw_only=True):
         configs, modules: files of the project, and of what was mounted, that its processes read as configuration or
             loaded as code.
         reads: other files that its processes read there and that are no declared inputs.
+        read_otherwise: files of the project that were read by other means than Python's ``open``; known of runs of
+            ``verify`` alone, by the times of access in the copy of the project.
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
@@ -321,6 +323,7 @@ class Record(_Value, frozen=True, kw_only=True):
     configs: tuple[ReadFile, ...] = ()
     modules: tuple[ReadFile, ...] = ()
     reads: tuple[ReadFile, ...] = ()
+    read_otherwise: tuple[ReadFile, ...] = ()
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, printed, processes, sources
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
-from envbuild.record.processes import ForeignPackage
+from envbuild.record.processes import ForeignPackage, ReadFile
 from envbuild.runs import workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option, is_own
 from envbuild.runs.facts import Facts
@@ -42,8 +42,11 @@ from envbuild.runs.tools_files import notes_beyond, notes_on_project, notes_on_s
 from envbuild.runs.verdict import Heard, VerdictPipe
 
 if TYPE_CHECKING:
+    from envbuild.runs.observations import FileDigests
     from envbuild.runs.results.lines import StdoutCapture
 
+_READ = 1000
+"""Most files that are listed as read by other means than Python's ``open``."""
 _TICK = 20_000_000
 """Nanoseconds by which the times of files may be behind the clock: the kernel's own tick, twice."""
 _FILE = 16 << 20
@@ -130,6 +133,7 @@ class _Run:
         self._began = time.time_ns()
         self._given = InputWatch() if request.watcher is None else None
         self._heard = Heard()
+        self._read: list[tuple[str, int, int]] = []
 
     def _keep_first(self) -> None:
         """Write what is known before the program starts."""
@@ -169,8 +173,12 @@ class _Run:
         from envbuild.runs.results import metrics
 
         request, folder = self.request, self._folder
-        changed = ended | self._observed(ended)
+        from envbuild.runs.observations import FileDigests
+
+        digests = FileDigests(self.request.mounted, mounts=self._record.options.mounts)
+        changed = ended | self._observed(ended, digests)
         changed |= self._left()
+        changed["read_otherwise"] = self._read_otherwise(changed, digests)
         left = (*changed["outputs"], *changed["outside"])
         made = {output.path for output in left if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
@@ -190,14 +198,13 @@ class _Run:
         changed |= {"end": _now(), "duration": round(time.monotonic() - self._started, 3), "supervisor": ""}
         return self._keep_last(msgspec.structs.replace(self._record, **changed))
 
-    def _observed(self, ended: dict[str, Any]) -> dict[str, Any]:
+    def _observed(self, ended: dict[str, Any], digests: FileDigests) -> dict[str, Any]:
         """Return what guard and hook reported, and what was found out about the host meanwhile."""
         from envbuild.runs import nccl
         from envbuild.runs.observations import observations
 
         state, verdict = ended["state"], self._heard.verdict
-        mounts = self._record.options.mounts
-        found = self._facts.result() | observations(self._folder, self._inputs, self.request.mounted, mounts)
+        found = self._facts.result() | observations(self._folder, self._inputs, digests)
         found["nccl"] = nccl.digests(self._folder)
         found["standard_input"] = self._given.result() if self._given else None
         if state == "finished" and verdict is not None and not verdict.ok:
@@ -216,6 +223,7 @@ class _Run:
         written = workspace.written_since(mounted, looked_at, self._began - _TICK, beyond)
         notes = (*notes_on_project(written), *notes_on_special(self._special, special), *notes_beyond(beyond))
         self._around.left_out += notes
+        self._read = self._read_in_copy(after)
         outputs, deleted = workspace.changes(mounted, self._before, after)
         memory = processes.json_table(read_foreign(self._folder / "memory.json", _FILE)) or {}
         outside, left_out = self._around.look_last(memory)
@@ -226,6 +234,22 @@ class _Run:
             "outside": outside,
             "outside_left_out": left_out,
         }
+
+    def _read_in_copy(self, after: Mapping[str, workspace.FileState]) -> list[tuple[str, int, int]]:
+        """Return what any program has read of a copy of the project and left as it was; in the project nobody knows."""
+        if self.request.workspace is None:
+            return []
+        same = (path for path in sorted(after) if path[-1:] != "/" and self._before.get(path) == after[path])
+        return list(workspace.read_files(self.request.mounted, same))
+
+    def _read_otherwise(self, known: Mapping[str, Any], digests: FileDigests) -> tuple[ReadFile, ...]:
+        """Return the data that was read by other means than Python's ``open``; the first so many files, by name."""
+        listed = {file.path for key in ("reads", "configs", "modules", "objects") for file in known[key]}
+        listed |= {self._record.script.path} if self._record.script else set()
+        read = [each for each in self._read if each[0] not in listed][:_READ]
+        return tuple(
+            ReadFile(path=encodable(path), size=size, sha256=digests(path, size, at)) for path, size, at in read
+        )
 
     def _keep_last(self, record: Record) -> Record:
         """Compare a record with those of earlier runs, and save it."""

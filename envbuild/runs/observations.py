@@ -25,7 +25,7 @@ _MOST = 10_000
 """Number of files that are read."""
 
 
-def observations(folder: Path, inputs: Sequence[str], project: Path, mounts: Sequence[str] = ()) -> dict[str, Any]:
+def observations(folder: Path, inputs: Sequence[str], digests: FileDigests) -> dict[str, Any]:
     """Return the fields of a record that are known from what the processes of a run left.
 
     No more than one file is held at a time, and of all together ``ProcessFacts`` keeps what has room.
@@ -33,8 +33,7 @@ def observations(folder: Path, inputs: Sequence[str], project: Path, mounts: Seq
     Args:
         folder: that of guard and hook.
         inputs: paths of declared inputs relative to the project.
-        project: where data that was read is digested.
-        mounts: of the run, as its record has them: there, too.
+        digests: of data that was read.
     """
     merged, left = ProcessFacts(), _ALL
     names, more = _first(folder)
@@ -43,7 +42,6 @@ def observations(folder: Path, inputs: Sequence[str], project: Path, mounts: Seq
         left -= len(data or b"")
         merged.add(processes.json_table(data, _VALUES))
     merged.left_out += more
-    digests = FileDigests(project, mounts=mounts)
     return merged.result(inputs, digests, digests.has_mounted)
 
 

@@ -247,12 +247,15 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _give(status: os.stat_result, copy: BinaryIO) -> None:
-    """Give an open copy its original's owner, permissions and times, as far as this user may."""
+    """Give an open copy its original's owner, permissions and time of change, as far as this user may.
+
+    The time of access is made the same, so that another one shows that the copy was read (``workspace.read_files``).
+    """
     with suppress(OSError):
         os.fchown(copy.fileno(), status.st_uid, status.st_gid)
     with suppress(PermissionError):  # file systems with modes of their own
         os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
-    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.utime(copy.fileno(), ns=(status.st_mtime_ns, status.st_mtime_ns))
 
 
 def _make_place(source: Path, copy: Path, names: Sequence[str]) -> None:
@@ -289,8 +292,8 @@ def _age(plan: Plan, target: Path, aging: Aging) -> None:
         with _unless_gone(path), folder_below(target, *(above.split("/") if above else ())) as folder:
             status = os.lstat(folder / name)
             changed = status.st_mtime_ns if not aging.reverse else newest - place * 1_000_000_000
-            times = status.st_atime_ns, changed - aging.seconds * 1_000_000_000
-            os.utime(folder / name, ns=times, follow_symlinks=False)
+            changed -= aging.seconds * 1_000_000_000
+            os.utime(folder / name, ns=(changed, changed), follow_symlinks=False)
 
 
 def _shares_blocks(plan: Plan, folder: Path) -> bool:

@@ -66,6 +66,23 @@ def written_since(root: Path, folders: Iterable[str], moment: int, beyond: list[
         yield from _written_in(root, folder, moment, beyond)
 
 
+def read_files(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield path, size in bytes and time of change in ns of the files in a fresh copy of a project that were read.
+
+    A copy is made with one time of access and of change. The kernel notes the first reading by whatever program, also
+    where a file system is mounted with ``relatime``; with ``noatime`` nothing is found.
+
+    Args:
+        root: the copy.
+        paths: relative paths of files that nobody has changed since.
+    """
+    for path in paths:
+        with suppress(OSError):
+            status = os.lstat(os.path.join(root, path))  # noqa: PTH118 - one string per file counts here
+            if stat.S_ISREG(status.st_mode) and status.st_atime_ns != status.st_mtime_ns:
+                yield path, status.st_size, status.st_mtime_ns
+
+
 def _written_in(root: Path, top: str, moment: int, beyond: list[str] | None) -> Iterator[str]:
     left, looked = [top], 0
     while left and looked < _LOOKED:

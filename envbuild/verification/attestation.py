@@ -212,7 +212,8 @@ def mounted_files(record: Record) -> dict[str, Sha256]:
 def data_files(record: Record) -> dict[str, Sha256]:
     """Return the digests of what a run read of its project and left as it was."""
     changed = {output.path for output in record.outputs} | {*record.deleted}
-    found = (file for file in record.reads if file.path not in changed and not file.path.startswith("/"))
+    read = (*record.reads, *record.read_otherwise)
+    found = (file for file in read if file.path not in changed and not file.path.startswith("/"))
     return {file.path: file.sha256 for file in found if file.sha256}
 
 

@@ -144,6 +144,27 @@ def test_equal_runs_are_proved(project: Project) -> None:
     assert (stale.code, "  code: t.py has changed\n" in stale.err) == (11, True)
 
 
+BY_OTHERS = """\
+import subprocess
+print("lines", subprocess.run(["cat", "data/words.txt"], capture_output=True, text=True).stdout.count("a"))
+"""
+
+
+def test_data_that_another_program_read_belongs_to_the_proof(project: Project) -> None:
+    """What no ``open`` of Python shows, as of ``cat``: the copy's times of access do. What nobody read is none."""
+    for name in ("words.txt", "other.txt"):
+        project.write(f"data/{name}", "a\nb\n")
+    project.write("t.py", BY_OTHERS)
+    project.must("verify", "-n", "2", "t.py")
+    statement = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())
+    assert [*statement["predicate"]["data"]] == ["data/words.txt"]
+    project.write("data/other.txt", "c\n")
+    project.must("verify", "--check")
+    project.write("data/words.txt", "b\na\n")
+    stale = project("verify", "--check")
+    assert (stale.code, "  data: data/words.txt has changed\n" in stale.err) == (11, True)
+
+
 OUTSIDE = """\
 import os, sys
 os.makedirs("/tmp/results")

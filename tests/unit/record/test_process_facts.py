@@ -13,7 +13,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.record import model as records
 from envbuild.record.process_facts import ProcessFacts
 from envbuild.record.processes import json_table
-from envbuild.runs.observations import observations
+from envbuild.runs.observations import FileDigests, observations
 from tests.support.records import record
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def test_nested_too_deeply_is_left_out(tmp_path: Path, depth: int) -> None:
     """As deep as a parser can follow, or deeper: the process is missing and counted, the others are there."""
     (tmp_path / "process-1.json").write_bytes(b'{"pid": 1, "x": ' + b"[" * depth + b"]" * depth + b"}")
     (tmp_path / "process-2.json").write_bytes(b'{"pid": 2}')
-    found = observations(tmp_path, (), tmp_path)
+    found = observations(tmp_path, (), FileDigests(tmp_path))
     assert [each.pid for each in found["processes"]] == [2]
     assert found["processes_left_out"] == 1
     assert records.loads(records.dumps(record(**found))).processes_left_out == 1
@@ -82,9 +82,9 @@ def test_all_files_together_take_less_than_512_mb(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from envbuild.record import model
-from envbuild.runs.observations import observations
+from envbuild.runs.observations import FileDigests, observations
 folder = Path(sys.argv[1])
-found = observations(folder, (), folder)
+found = observations(folder, (), FileDigests(folder))
 print(found["processes_left_out"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     done = subprocess.run(

@@ -14,7 +14,7 @@ from envbuild.errors import UsageError
 from envbuild.runs import project_copy
 from envbuild.runs.project_copy import Aging, check_size, make_copy, plan_copy, remove_copy
 from envbuild.runs.repeat import varied
-from envbuild.runs.workspace import scan
+from envbuild.runs.workspace import read_files, scan
 from tests.support.races import changing
 
 
@@ -88,6 +88,21 @@ def test_times_of_change_are_set_back(project: Path, tmp_path: Path) -> None:
         assert times == sorted(times, reverse=True)
         assert len(set(times)) == len(times)
     assert (project / "train.py").stat().st_mtime == before
+
+
+def test_what_was_read_of_a_copy_is_known(project: Path, tmp_path: Path) -> None:
+    """By whatever program: by times of access, which files of a copy have in common with those of change."""
+    plan = plan_copy(project, [])
+    make_copy(plan, tmp_path / "first", [])
+    make_copy(plan, tmp_path / "older", [], Aging(seconds=10, reverse=True), backwards=True)
+    for name in ("first", "older"):
+        copy = tmp_path / name
+        assert list(read_files(copy, plan.files)) == []
+        (copy / "train.py").read_bytes()
+        status = (copy / "train.py").stat()
+        assert status.st_atime_ns != status.st_mtime_ns, "this file system is mounted without times of access"
+        expected = [("train.py", status.st_size, status.st_mtime_ns)]
+        assert list(read_files(copy, [*plan.files, "gone", *plan.folders])) == expected
 
 
 @pytest.mark.parametrize(

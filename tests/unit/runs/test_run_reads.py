@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from envbuild.core.digest import sha256_bytes
 from envbuild.difference.code import reads
 from envbuild.record.process_facts import ProcessFacts
@@ -104,3 +106,15 @@ def test_changed_data_is_a_difference() -> None:
     assert reads(record(reads=(before,)), record(reads=(before,))).findings == ()
     (finding,) = reads(record(), record(reads=(after,))).findings
     assert finding.change == "read only in B"
+
+
+def test_what_was_read_otherwise_is_compared_where_it_is_known() -> None:
+    """Of two runs of ``verify``; of a plain run nobody knows whether it read the file, too."""
+    found = ReadFile(path="words.txt", size=3, sha256="a" * 64)
+    plain = record()
+    copied = record(options=msgspec.structs.replace(plain.options, verification=plain.id))
+    read = msgspec.structs.replace(copied, read_otherwise=(found,))
+    assert reads(plain, read).findings == ()
+    assert reads(read, read).findings == ()
+    (finding,) = reads(read, copied).findings
+    assert finding.change == "read only in A"
