@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from envbuild.core.fs import clone, folder_below, naming, open_regular
 from envbuild.core.patterns import lazy
@@ -36,7 +36,12 @@ COUNT = 100_000
 SHOWN = frozenset((".git", ".hg", ".svn", ".venv", "venv", "node_modules"))
 """Folders at the project's top that a program may look into; mounted read-only."""
 _MEGABYTE = 1_000_000
-_ASKS, _SOURCES = lazy(rb"st_[mc]time|get[mc]time|st_birthtime"), (".py", ".ipynb")
+_TIMES, _SOURCES = lazy(rb"st_[mc]time|get[mc]time|st_birthtime"), (".py", ".ipynb")
+_SEEDS = lazy(
+    rb"(?i:seed|rng|random)[^\n#]{0,200}(?:getpid|getppid|get_native_id|\.pid\b|\.native_id\b)"
+    rb"|(?:getpid|getppid|get_native_id|\.pid\b|\.native_id\b)[^\n#]{0,200}(?i:seed|rng|random)"
+)
+"""A line with the number of a process or thread and a word of random numbers; most such numbers name files and logs."""
 _MOST_SOURCES, _LONGEST_SOURCE = 2000, 1 << 20
 _WAYS_OUT = (
     "declare data as inputs in spec.yaml (they are mounted, not copied), move what the program does not need out of "
@@ -70,16 +75,21 @@ class Plan:
         )
 
 
-def asks_for_times(plan: Plan) -> bool:
-    """Whether sources in a project ask when files were changed, so that a result may depend on their order."""
+def asks_for(plan: Plan) -> frozenset[Literal["order of times", "pids"]]:
+    """Return what a result may depend on by the sources in a project.
+
+    They ask when files were changed, so that the order of these times may matter, or draw by numbers of processes.
+    """
+    found: set[Literal["order of times", "pids"]] = set()
     sources = [path for path in plan.files if path.endswith(_SOURCES)]
     for path in sources[:_MOST_SOURCES]:
         above, _, name = path.rpartition("/")
         parts = above.split("/") if above else ()
         with suppress(OSError), folder_below(plan.project, *parts) as folder, open_regular(folder / name) as file:
-            if _ASKS.search(file.read(_LONGEST_SOURCE)) is not None:
-                return True
-    return False
+            text = file.read(_LONGEST_SOURCE)
+            found |= {"order of times"} if _TIMES.search(text) is not None else set()
+            found |= {"pids"} if _SEEDS.search(text) is not None else set()
+    return frozenset(found)
 
 
 def plan_copy(project: Path, inputs: Collection[str]) -> Plan:

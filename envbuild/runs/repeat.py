@@ -30,7 +30,7 @@ from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.record.printed import Stream
 from envbuild.runs.execute import run
-from envbuild.runs.project_copy import Aging, Plan, asks_for_times, make_copy, remove_copy
+from envbuild.runs.project_copy import Aging, Plan, asks_for, make_copy, remove_copy
 from envbuild.runs.request import RunEngine, RunRequest, StreamReader
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import trace_variables
@@ -415,10 +415,10 @@ def _aging(vary: frozenset[Variation], number: int) -> Aging:
 
 
 def varied(copy: Plan | None, *, strict: bool) -> frozenset[Variation]:
-    """Return what is varied between runs; without ``strict``, which file is the newest only if sources ask for it."""
+    """Return what is varied between runs; without ``strict``, some things only if sources ask for them."""
     if strict:
         return ALL
-    return FREE | {"order of times"} if copy is not None and asks_for_times(copy) else FREE
+    return FREE | asks_for(copy) if copy is not None else FREE
 
 
 def variations(plan: Repeat) -> tuple[str, ...]:
@@ -430,7 +430,7 @@ def variations(plan: Repeat) -> tuple[str, ...]:
         *(("times of change", "order of inode numbers", "folder on the host") if plan.copy is not None else ()),
         *(("order of times of change",) if "order of times" in plan.vary and plan.copy is not None else ()),
         *(("number of visible CPUs",) if "cpus" in plan.vary and any(plan.slots) else ()),
-        *(STRICT if "pids" in plan.vary else ()),
+        *(name for name, each in zip(STRICT, ("pids", "memory"), strict=True) if each in plan.vary),
         "host name", "load that is reported", "order of the environment", "address layout", "start time",
     )  # fmt: skip
 

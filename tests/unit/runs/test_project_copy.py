@@ -125,6 +125,26 @@ def test_which_file_is_the_newest_is_varied_where_sources_ask(
     assert "order of times" not in varied(None, strict=False)
 
 
+@pytest.mark.parametrize(
+    ("source", "draws"),
+    [
+        ("rng = np.random.default_rng(os.getpid())", True),
+        ("seed = base + os.getpid() % 2", True),
+        ("np.random.seed(int(time.time()) ^ worker.pid)", True),
+        ("state = multiprocessing.current_process().pid + SEED", True),
+        ('path = f"part-{os.getpid()}.npy"  # of a random worker', False),
+        ("log.info('worker %d', os.getpid())", False),
+        ("rng = random.Random(0)\nprint(os.getpid())", False),
+    ],
+)
+def test_numbers_of_processes_are_varied_where_sources_draw_by_them(project: Path, source: str, draws: bool) -> None:
+    """In a container of its own a program has the same numbers each time: equal runs would be luck."""
+    (project / "train.py").write_text(source)
+    plan = plan_copy(project, ())
+    assert ("pids" in varied(plan, strict=False)) is draws
+    assert "memory" not in varied(plan, strict=False)
+
+
 def test_files_are_made_in_another_order(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is the order of their inode numbers, as far as the file system counts."""
     made: list[str] = []
