@@ -56,7 +56,9 @@ def environment(a: Record, b: Record, context: Context) -> Section:
 
 def options(a: Record, b: Record) -> Section:
     """Compare what the command line chose, and the GPUs that the engine was asked for."""
-    return Section("options", (*_ranks(a, b), *_options(a, b)))
+    fetched = any(each.options.network != "none" for each in (a, b))
+    unknown = ("what was fetched over the network",) if fetched else ()
+    return Section("options", (*_ranks(a, b), *_options(a, b)), unknown=unknown)
 
 
 def verified(a: Record, b: Record) -> Section:

@@ -86,6 +86,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         data: digests of other files of the project that were read, though nobody declared them.
         mounted: digests of what was read of mounted folders, by absolute path in the container.
         inputs: BLAKE3 of the manifest of each declared input.
+        network: what the runs had of one, as ``--network`` names it; empty for none. What they fetched is not known.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
         verified: what the guard reported of the host: ``yes``, or ``overridden``, ``no`` (docs/reference/record.md).
@@ -105,6 +106,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     data: dict[str, Sha256] = {}
     mounted: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
+    network: str = ""
     ignored: tuple[str, ...] = ()
     trace: str = ""
     verified: Verified = ""
@@ -186,6 +188,7 @@ def state(
         data=data_files(first),
         mounted=mounted_files(first),
         inputs=dict(first.inputs),
+        network="" if first.options.network == "none" else first.options.network,
         ignored=tuple(ignored),
         trace=trace,
         verified=first.verified,

@@ -92,6 +92,9 @@ def proved(result: Verification) -> Iterator[tuple[str, ...]]:
         yield label, line
     if result.varied:
         yield "varied", ", ".join(result.varied)
+    network = result.runs[0].record.options.network
+    if network != "none":
+        yield "network", _fetched(network)
     if (path := result.attestation) is not None:
         yield "wrote", path.name, f"signed: {path.name}.sig" if result.signed else ""
 
@@ -369,10 +372,17 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     if proof.mounted and found.mounted is None:
         many = f"{plural(len(proof.mounted), 'file')} of mounted folders ({plain(min(proof.mounted))})"
         yield "", f"not compared: {many}; no record here shows where they were"
+    if proof.network:
+        yield "", f"its runs had a network: {_fetched(plain(proof.network))}"
     for difference in found.host_differences:
         yield "", _host_difference(difference)
     yield "records", _records(found.records, proof.runs)
     yield "signed", found.signer or "not at all"
+
+
+def _fetched(network: str) -> str:
+    """Describe what a proof leaves open where runs had a network."""
+    return f"{network}; what was fetched is in no record, and may be other next time"
 
 
 def _records(here: int, runs: int) -> str:

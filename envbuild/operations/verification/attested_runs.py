@@ -70,6 +70,8 @@ def _chosen(record: Record, proof: Proof) -> Iterator[str]:
     for name in ("recipe", "command", "inputs", "verified"):
         if getattr(record, name) != getattr(proof, name):
             yield f"the record has another value of {name}"
+    if record.options.network != (proof.network or "none"):
+        yield "the record has another network"
     if attestation.code_files(record) != proof.files:
         yield "the record has other files of code"
     if attestation.data_files(record) != proof.data or attestation.mounted_files(record) != proof.mounted:

@@ -360,6 +360,24 @@ def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
         check(proved)
 
 
+def test_a_proof_of_runs_with_a_network_states_it(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody knows what they fetched."""
+    assert check(proved) == 0
+    assert "network" not in capsys.readouterr().out
+    online = msgspec.structs.replace(record().options, network="host")
+    runs = [
+        replace(each, record=msgspec.structs.replace(each.record, options=online))
+        for each in map(run, [proved] * 2, [A, B])
+    ]
+    attest(request(proved), runs, judge(runs, 2), None)
+    assert check(proved) == 0
+    assert "its runs had a network: host; what was fetched is in no record" in capsys.readouterr().out
+    history.save(proved.folder, runs[0].record)
+    edited(proved, network="")
+    with pytest.raises(LockError, match="the record has another network"):
+        check(proved)
+
+
 def test_a_stale_proof_is_reported_in_json_too(
     proved: LoadedLock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -656,6 +656,14 @@ def test_other_files_of_the_project() -> None:
     assert " and 2 more (" in many.sentence
 
 
+def test_what_was_fetched_is_not_known() -> None:
+    """Where a run had a network, equal records do not mean equal data."""
+    online = msgspec.structs.replace(record().options, network="bridge")
+    assert "what was fetched over the network" in compare(record(), other_results(options=online)).unknown
+    assert "what was fetched over the network" in compare(record(options=online), record(B, options=online)).unknown
+    assert "what was fetched over the network" not in compare(record(), other_results()).unknown
+
+
 def test_a_large_file_that_was_read() -> None:
     """Known by its size alone: that it was written again is said, though the record lists it."""
     large = (ReadFile(path="big.bin", size=1 << 40, sha256=None),)
