@@ -375,6 +375,8 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
         stacks: number of a signal that is sent to all its processes before it is ended for its time; 0 for none.
         emulator: starts the image's programs; None: they are the engine's machine's. The local engine alone has this.
+        skipped_pids: how many numbers of processes are used up before the program gets its own. The local engine alone
+            has this; elsewhere the program's number is the engine's.
         compared: look at the end whether somebody has changed the image's files, however short the program was.
     """
 
@@ -403,6 +405,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     limit: Callable[[], float | None] | None = None
     stacks: int = 0
     emulator: Emulator | None = None
+    skipped_pids: int = 0
     compared: bool = False
 
 

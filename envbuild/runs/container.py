@@ -66,6 +66,7 @@ def container_run(
         watcher=request.watcher,
         tap=tap,
         hostname=request.hostname,
+        skipped_pids=request.skipped_pids,
         ready=ready,
         address=request.address,
         ended=ended,

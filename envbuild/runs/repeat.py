@@ -47,14 +47,16 @@ Variation = Literal[
     "listings", "environment", "times", "inodes", "host", "load", "order of times", "cpus", "pids", "memory"
 ]
 """Something that no result may depend on: order of directory listings and of the environment, files' times of change,
-host name, which file is the newest, CPUs in sight, process ids of children, what is in memory that nothing wrote."""
+host name, which file is the newest, CPUs in sight, process ids, what is in memory that nothing wrote."""
 FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "inodes", "host", "load"))
 """What costs no time to vary; which file is the newest does where tools make again what is older than its sources."""
 ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids", "memory"}
-STRICT = ("process ids of children", "memory that nothing wrote")
+STRICT = ("process ids", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
 _IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "load", "pids", "memory")
 """What the hook varies (``ENVBUILD_VARY``)."""
+_SKIPPED_PIDS = 3
+"""Numbers of processes that the program of each further run is later by; as many as the hook skips for children."""
 PERTURB = "MALLOC_PERTURB_"
 FILLS = (0x3F, 0x40, 0xBF, 0xC0)
 """What memory that nothing wrote is filled with, a byte: numbers that change sums, and that most programs bear.
@@ -390,6 +392,8 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
         if "memory" in plan.vary:
             variables |= filled(FILLS[(varied - 1) % len(FILLS)]) if varied else {PERTURB: "0"}
+    if "pids" in plan.vary:
+        request = msgspec.structs.replace(request, skipped_pids=varied * _SKIPPED_PIDS)
     if "host" in plan.vary and varied:
         digits = len(HOST_NAME) - len(VARIED_HOST)
         name = f"{VARIED_HOST}{varied % 10**digits:0{digits}}"

@@ -66,6 +66,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         verification: identity that the runs of one verification share.
         without: switches and variables that this run goes without.
         hostname: the container's name for itself; only a verification gives it another one.
+        skipped_pids: how many numbers of processes are used up before the program's, where the engine can do that.
         address: of this machine on the way to the other ranks' machines, which the container's name leads to; empty if
             there are none.
         signer: who has signed the image, as was demanded.
@@ -114,6 +115,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     verification: str = ""
     without: tuple[str, ...] = ()
     hostname: str = HOST_NAME
+    skipped_pids: int = 0
     address: str = ""
     signer: str = ""
     index: str = ""

@@ -619,6 +619,11 @@ class _Init:
             signal.signal(number, signal.SIG_IGN)
         self._fault, fault = os.pipe()
         self._gate, gate = socket.socketpair()
+        for _ in range(request["skipped"]):
+            skipped = os.fork()
+            if skipped == 0:
+                os._exit(0)
+            os.waitpid(skipped, 0)
         self._child = os.fork()
         if self._child == 0:
             signal.set_wakeup_fd(-1)

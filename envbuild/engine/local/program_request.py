@@ -115,6 +115,7 @@ def describe(
         "cpus": _cpus(request.cpuset),
         "terminal": request.tty,
         "held": False,
+        "skipped": request.skipped_pids,
         "filter": syscall_filter.program(os.uname().machine, allowed=_DEBUGGING).hex(),
     }
 

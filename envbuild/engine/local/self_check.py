@@ -188,6 +188,7 @@ def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
             "cpus": [],
             "terminal": False,
             "held": False,
+            "skipped": 0,
             "filter": syscall_filter.program(os.uname().machine).hex(),
         }
         answer = _asked(way.prefix, words)

@@ -30,7 +30,7 @@ _FIXED = {
     "order of times": "the same file is the newest",
     "environment": "variables of the environment have the same order",
     "layout": "nothing moves objects in memory, such as the size of the environment",
-    "pids": "children have the same process ids",
+    "pids": "processes have the same ids",
     "cpus": "the same number of CPUs is in sight",
     "entropy": "the system's entropy is fixed",
     "clock": "the clock is fixed",
@@ -57,7 +57,7 @@ _THINGS = {
     "order of times": "the result depends on which file is the newest",
     "environment": "the result depends on the order of the environment's variables",
     "layout": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
-    "pids": "the result depends on the process ids of children",
+    "pids": "the result depends on process ids",
     "cpus": "the result depends on the number of visible CPUs",
     "entropy": "the program, or a package that it uses, takes values from the system's entropy, which no seed reaches",
     "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
@@ -101,6 +101,7 @@ _OF_PROGRAM, _OF_PYTHON = 58, 39
 
 ALSO = {
     "layout": "addresses", "load": "figures", "times": "figures", "inodes": "figures", "order of times": "figures",
+    "pids": "figures",
 }  # fmt: skip
 """The suspect of the lines in the table that what was varied makes another one."""
 LIMIT = "a limit of time"

@@ -41,7 +41,7 @@ _QUEUES = frozenset(
     f"{module}.{kind}" for module in ("queue", "multiprocessing") for kind in ("Queue", "SimpleQueue", "JoinableQueue")
 )
 """Queues that give what was put in in that order; from others (``LifoQueue``) it depends on when one takes."""
-_FIGURES = {"times": "time", "order of times": "time", "inodes": "ino", "load": "loadavg"}
+_FIGURES = {"times": "time", "order of times": "time", "inodes": "ino", "load": "loadavg", "pids": "pid"}
 """What of the names of calls that return figures is about what was varied."""
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}

@@ -254,7 +254,7 @@ def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
     """What was not varied between the runs is named; an attestation states what was."""
     with pytest.raises(LockError) as error:
         check_attestation(proved, (), None, strict=True)
-    assert "not varied between its runs: process ids of children, memory that nothing wrote" in error.value.message
+    assert "not varied between its runs: process ids, memory that nothing wrote" in error.value.message
     assert error.value.hint == "verify again: envbuild verify --strict train.py -x"
     runs = [run(proved), run(proved, B)]
     attest(request(proved), runs, judge(runs, 2), None, ("start time", *STRICT))
