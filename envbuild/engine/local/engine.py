@@ -233,7 +233,8 @@ class LocalEngine:
 
     def _tried(self) -> Way | tuple[str, str]:
         """Try out how programs can run here, unless that was done before."""
-        from envbuild.engine.local.self_check import NOT_WRITABLE, find_way
+        from envbuild.core.fs import NOT_WRITABLE
+        from envbuild.engine.local.self_check import find_way
 
         if self._found is None:
             with self._place.explained(NOT_WRITABLE):

@@ -18,7 +18,7 @@ import msgspec
 from envbuild import __version__
 from envbuild.core import quick_json
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space
+from envbuild.core.fs import NO_SPACE, NOT_WRITABLE, SYSTEM_FOLDERS, atomic_write, no_space
 from envbuild.core.limits import ALLOW, FORBIDS, is_filtered
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
@@ -27,8 +27,6 @@ from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.ways import Way, is_own, prefixes, roots
 from envbuild.errors import BuildError
 
-NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-"""Numbers of errors where a file system, or the folder's owner, lets this user write nothing."""
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
 _ROOM = "make room, or choose another disk: export ENVBUILD_STORE=FOLDER"
