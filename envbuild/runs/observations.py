@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from envbuild.core.digest import sha256_stream
@@ -21,6 +22,8 @@ _ALL = 256 << 20
 """Bytes of all files that are read."""
 _MOST = 10_000
 """Number of files that are read."""
+_LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EINVAL)
+"""What opening a path refuses that leads through a link, or up: where it leads is found out level by level."""
 
 
 def observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
@@ -77,15 +80,22 @@ class FileDigests:
         if size > min(self.left, self.largest):
             return None
         try:
-            file = (self.project / path).resolve()
-            if not file.is_relative_to(self.project):
-                return None
-            *above, name = file.relative_to(self.project).parts
-            with folder_below(self.project, *above) as folder, open_regular(folder / name, follow=False) as stream:
-                status = os.fstat(stream.fileno())
-                if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+            try:
+                return self._digest(PurePosixPath(path).parts, size, mtime_ns)
+            except OSError as error:
+                if error.errno not in _LINKED:
                     return None
-                self.left -= size
-                return sha256_stream(stream)
+                file = (self.project / path).resolve()
+                return self._digest(file.relative_to(self.project).parts, size, mtime_ns)
         except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
             return None
+
+    def _digest(self, parts: Sequence[str], size: int, mtime_ns: int) -> str | None:
+        """Digest a file below the project that is as a run found it; raises ``OSError`` for a link on the way."""
+        *above, name = parts
+        with folder_below(self.project, *above) as folder, open_regular(folder / name, follow=False) as stream:
+            status = os.fstat(stream.fileno())
+            if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+                return None
+            self.left -= size
+            return sha256_stream(stream)

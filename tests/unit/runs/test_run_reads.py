@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from envbuild.core.digest import sha256_bytes
 from envbuild.difference.code import reads
 from envbuild.record.processes import ReadFile
@@ -32,6 +34,24 @@ def test_unchanged_small_files_have_digests(tmp_path: Path) -> None:
     status = (tmp_path / "secret").stat()
     for name in ("link", "../secret", "gone", "nul\0"):
         assert FileDigests(project)(name, 3, status.st_mtime_ns) is None
+
+
+def test_links_alone_are_followed_level_by_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read what is far below the project took a look at each folder above it, and each of these at all above it."""
+    (tmp_path / "data/below").mkdir(parents=True)
+    (tmp_path / "data/below/a").write_bytes(b"abc")
+    (tmp_path / "folder").symlink_to("data/below")
+    (tmp_path / "file").symlink_to("folder/a")
+    (tmp_path / "circle").symlink_to("circle")
+    changed = (tmp_path / "data/below/a").stat().st_mtime_ns
+    digests = FileDigests(tmp_path)
+    for name in ("data/below/a", "folder/a", "file", "data/../file", f"{tmp_path}/file"):
+        assert digests(name, 3, changed) == sha256_bytes(b"abc")
+    for name in ("circle", "circle/a", "", "data", "/nothing"):
+        assert digests(name, 3, changed) is None
+    monkeypatch.setattr(Path, "resolve", lambda *arguments, **options: pytest.fail("looked at each folder"))
+    assert digests("data/below/a", 3, changed) == sha256_bytes(b"abc")
+    assert digests("data/none/a", 3, changed) is None
 
 
 def test_changed_data_is_a_difference() -> None:
