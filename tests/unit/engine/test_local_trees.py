@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -20,10 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.core.digest import sha256_file
+from envbuild.core.progress import Silent
 from envbuild.engine.local import tree_files, trees
 from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.local.images import Images
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
+from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, LayerWriter
 from envbuild.store.gc import sweep
@@ -467,6 +471,28 @@ class Folder:
 
     def explained(self, reasons: frozenset[int]) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+def test_a_maker_of_layers_that_gives_up_ends_the_unpacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for a layer end with it, and print nothing of their own."""
+    asked, printed = threading.Event(), list[object]()
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+
+    def file() -> tuple[Path, bool] | None:
+        asked.set()
+        raise RuntimeError("given up")
+
+    layer = ParcelLayer(digest="a" * 64, size=1, file=file)
+
+    def parcels() -> Iterator[Parcel]:
+        yield Parcel(manifest=b"{}", config=b"{}", layers=(layer,), archive=lambda skip: iter(()))
+        assert asked.wait(60)
+        raise BuildError("no layer")
+
+    images = Images(tmp_path / "images", Trees(tmp_path / "trees", lambda diff_id: None, BOOT))
+    with pytest.raises(BuildError, match="no layer"):
+        images.deliver(parcels(), "t:1", Silent())
+    assert printed == []
 
 
 def test_nobody_else_reaches_set_uid_programs(tmp_path: Path) -> None:
