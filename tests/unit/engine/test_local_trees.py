@@ -28,7 +28,7 @@ from envbuild.engine.local.images import Images
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
 from envbuild.engine.protocol import Parcel, ParcelLayer
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, UsageError
 from envbuild.image.tar.layer import Entry, LayerWriter
 from envbuild.store.gc import sweep
 from envbuild.store.objects import Store
@@ -91,6 +91,20 @@ def test_a_layer_becomes_a_folder_and_comes_back(made: tuple[Trees, str, Path], 
     assert tree_files.is_sound(folder)
     assert store.find(digest) == tree
     assert store.make(digest, Path("/nothing"), quiet) == tree
+
+
+def test_a_damaged_layer_that_stays_is_named(
+    made: tuple[Trees, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An immutable file (``chattr +i``) keeps its folder from being removed; that was an unexpected fault."""
+    store, digest, tar = made
+    stays = tmp_path / "trees" / digest
+    (stays / "tree").mkdir(parents=True)
+    real = trees.remove
+    monkeypatch.setattr(trees, "remove", lambda folder: None if folder == stays else real(folder))
+    with pytest.raises(UsageError, match=f"^{stays} is damaged, and cannot be removed$"):
+        store.make(digest, tar, quiet)
+    assert list((tmp_path / "trees").iterdir()) == [stays]
 
 
 @pytest.mark.parametrize("piece", [1, 511, 4096, 1 << 20])
