@@ -106,8 +106,11 @@ def _write_whole_bytecode() -> None:
     """Write no bytecode where files have a largest size: Python leaves what fits, and fails at that from then on."""
     import resource
 
-    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
-        sys.dont_write_bytecode = True
+    try:
+        if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+            sys.dont_write_bytecode = True
+    except OSError:  # a filter of system calls: limits are met where they are
+        pass
 
 
 def _require_memory() -> None:
@@ -115,7 +118,10 @@ def _require_memory() -> None:
     import resource
 
     for letter, which in (("v", resource.RLIMIT_AS), ("d", resource.RLIMIT_DATA)):
-        most = resource.getrlimit(which)[0]
+        try:
+            most = resource.getrlimit(which)[0]
+        except OSError:
+            return
         if 0 <= most < _LEAST_MEMORY:  # RLIM_INFINITY is -1
             from envbuild.errors import BuildError
 

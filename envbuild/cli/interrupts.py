@@ -92,7 +92,10 @@ def _signals_of_processor_time() -> list[signal.Signals]:
     Where both limits are equal, as shells set them, the kernel sends SIGKILL and nothing before it (getrlimit(2)): a
     timer comes a little earlier. What this process starts inherits limits, and no timers.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    except OSError:  # a filter of system calls
+        return []
     if soft == resource.RLIM_INFINITY or soft > _NO_LIMIT:
         return []
     allowed_time.append(soft)

@@ -45,7 +45,7 @@ def run_program(
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
-    result = operation.run(options, console, _load_summary)
+    result = operation.run(options, console, _load_summary, _load_advice)
     record = result.record
     from envbuild.cli.render.run import (
         figures,
@@ -78,3 +78,11 @@ def run_program(
 def _load_summary() -> None:
     """Import what the end takes, while the program runs."""
     import envbuild.cli.render.run  # noqa: F401
+
+
+def _load_advice() -> None:
+    """Import what the end may take if the program fails, once it has run so long that nobody waits for that."""
+    import envbuild.cli.render.advice
+    import envbuild.cli.render.records
+    import envbuild.spec.distributions
+    import envbuild.spec.programs  # noqa: F401

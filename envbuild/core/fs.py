@@ -46,6 +46,8 @@ _WRITABLE = (
 )
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of errors of a file system that takes no more, or no more of this user."""
+NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""Numbers of errors where a file system, or a folder's owner, lets this user write nothing."""
 
 SYSTEM_FOLDERS = "this root lacks what every Linux has: mount --rbind /dev ROOT/dev; mount -t proc proc ROOT/proc"
 """The way out where a device or a file of ``/proc`` is missing, as in a root that somebody made for ``chroot``."""

@@ -148,10 +148,15 @@ class Loading:
         return msgspec.structs.replace(parcel, layers=tuple(layers))
 
     def _file(self, index: int) -> tuple[Path, bool] | None:
-        """Where a layer's file is, and whether it is whole; None if it has not been begun."""
+        """Where a layer's file is, and whether it is whole; None if it has not been begun.
+
+        Raises:
+            _GivenUpError: it never will be, and an engine that was promised it must not wait.
+        """
         with self._changed:
             if index in self._blobs:
                 return self._blobs[index].path, True
+            self._stop()
             return (self._begun[index], False) if index in self._begun else None
 
     def _wait(self, condition: Callable[[], bool]) -> None:

@@ -18,8 +18,8 @@ from typing import BinaryIO, Protocol, cast
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_file, atomic_write, way_out
-from envbuild.errors import BuildError
+from envbuild.core.fs import NOT_WRITABLE, atomic_file, atomic_write, way_out
+from envbuild.errors import BuildError, UsageError
 from envbuild.image.tar.layer import Layer
 from envbuild.image.tar.members import read_members
 from envbuild.image.tar.sink import write_all
@@ -169,7 +169,8 @@ class Layers:
         """Return the tar of a layer that ``find`` or ``make`` returned; made from its tree if need be.
 
         Raises:
-            BuildError: the tree is damaged, which is removed.
+            BuildError: the tree is damaged, which is removed; or the disk is full.
+            UsageError: the store may not be written.
         """
         if not blob.path.exists() and not (self._trees is not None and self._made_from_tree(blob)):
             if self._trees is not None:
@@ -234,9 +235,10 @@ class Layers:
         except (_OtherBytesError, FileNotFoundError, ValueError, zlib.error, BuildError):
             return False
         except OSError as error:
-            raise BuildError(
-                f"cannot make {blob.path} from its tree: {error.strerror}", way_out(error.errno)
-            ) from error
+            message, hint = f"cannot make {blob.path} from its tree: {error.strerror}", way_out(error.errno)
+            if error.errno in NOT_WRITABLE:
+                raise UsageError(message, hint) from error
+            raise BuildError(message, hint) from error
         return True
 
 

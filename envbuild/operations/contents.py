@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core.digest import sha256_bytes, sha256_file
-from envbuild.core.fs import read_foreign
+from envbuild.core.fs import folder_below, read_foreign
 from envbuild.record import history
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def by_bytes(found: Repeated, output: Output) -> Content | None:
 
 def _is_below(file: Path, folder: Path) -> bool:
     """Whether no link leads from a folder to a file elsewhere, or in a circle."""
+    with suppress(OSError), folder_below(folder, *file.relative_to(folder).parts[:-1]):
+        return True  # no link is on the way: to find that out level by level, far below, takes seconds
     try:
         return file.parent.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):

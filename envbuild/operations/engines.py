@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from envbuild.core.settings import origin, setting
 from envbuild.errors import EngineError, UsageError
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreRefusedError
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
@@ -46,14 +46,23 @@ def connect(store: Store | None = None) -> Engine:
         store: where the local engine keeps layers; the default one.
 
     Raises:
-        UsageError: ``ENVBUILD_ENGINE`` names no kind of engine.
+        UsageError: ``ENVBUILD_ENGINE`` names no kind of engine; or the local one may not write the store, and no other
+            answers.
         EngineError: the one that was asked for does not work; or none does, and the message has a reason for each.
     """
     kind = chosen_kind()
     if kind in ("docker", "podman"):
         return connect_container_engine()
-    engine = local_engine(store)
-    why = engine.reason_against()
+    try:
+        engine = local_engine(store)
+        why = engine.reason_against()
+    except StoreRefusedError as refused:  # a container engine may hold the image, and writes nothing there
+        if kind == "local":
+            raise
+        try:
+            return connect_container_engine()
+        except EngineError:
+            raise refused from None
     if why is None:
         return engine
     if kind == "local":

@@ -101,13 +101,19 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
 
 
-def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | None = None) -> RunResult:
+def run(
+    options: RunOptions,
+    events: Events,
+    meanwhile: Callable[[], None] | None = None,
+    later: Callable[[], None] | None = None,
+) -> RunResult:
     """Run a program to its end; its exit code is in the record (78: refused by the guard).
 
     Args:
         options: what to run.
         events: receives progress. The program itself has this process's streams.
         meanwhile: called once the program has started, in another thread: imports what the caller needs at the end.
+        later: called there once the program is no short one: imports what the caller may need at the end.
 
     Raises:
         UsageError: the script or an input does not exist, or is outside the project.
@@ -131,6 +137,8 @@ def run(options: RunOptions, events: Events, meanwhile: Callable[[], None] | Non
     request = prepared.request
     if meanwhile is not None:
         request = msgspec.structs.replace(request, meanwhile=meanwhile)
+    if later is not None:
+        request = msgspec.structs.replace(request, preload=_both(_load_end, later))
     if job is not None:
         request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
     with prefer_guard_error(request.lock, options, prepared.engine):
@@ -181,9 +189,23 @@ def prepare(
         inputs_since=inputs_since,
         own_variables=_trace_variables() if options.trace else {},
         printed=LazyReader,
-        preload=load_reader,
+        preload=_load_end,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _load_end() -> None:
+    """Import what the end of a longer run may need: another version of envbuild may take its place meanwhile."""
+    load_reader()
+    from envbuild.engine.local import tree_files  # noqa: F401 - looks whether somebody has changed the image's files
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        first()
+        second()
+
+    return both
 
 
 def _limit(seconds: float) -> TimeLimit:

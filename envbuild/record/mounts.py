@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from envbuild.core.fs import folder_below, open_regular
 from envbuild.lockfile import layout
+
+_LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EINVAL)
+"""What opening a path refuses that leads through a link, or up: where it leads is found out level by level."""
 
 
 def host_place(mounts: Sequence[str], path: str, project: Path) -> tuple[Path, str] | None:
@@ -46,13 +50,26 @@ def open_read(mounts: Sequence[str], path: str, project: Path) -> Iterator[Buffe
     found = host_place(mounts, path, project)
     if found is None:
         raise ValueError(f"neither in the project nor mounted: {path}")
-    root = found[0].resolve()
-    file = (root / found[1]).resolve()
-    if file == root or not file.is_relative_to(root):
-        raise ValueError(f"leads elsewhere: {path}")
-    *above, name = file.relative_to(root).parts
-    with folder_below(root, *above) as folder, open_regular(folder / name, follow=False) as stream:
+    root, below = found
+    try:
+        stream = _open(root, PurePosixPath(below).parts)
+    except OSError as error:
+        if error.errno not in _LINKED:
+            raise
+        root = root.resolve()
+        file = (root / below).resolve()
+        if file == root or not file.is_relative_to(root):
+            raise ValueError(f"leads elsewhere: {path}") from None
+        stream = _open(root, file.relative_to(root).parts)
+    with stream:
         yield stream
+
+
+def _open(root: Path, parts: Sequence[str]) -> BufferedReader:
+    """Open a regular file below a folder; raises ``OSError`` for a link on the way."""
+    *above, name = parts
+    with folder_below(root, *above) as folder:
+        return open_regular(folder / name, follow=False)
 
 
 def _parts(mount: str) -> tuple[str, str]:

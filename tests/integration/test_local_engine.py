@@ -292,6 +292,15 @@ def test_no_file_of_an_image_becomes_a_module_of_ours(tmp_path: Path, monkeypatc
 
 
 @needs_root
+def test_a_stores_path_with_an_overlays_separators(tmp_path: Path) -> None:
+    """A comma, a colon and a backslash are no reason to leave the store: options name open folders."""
+    plain, odd = (self_check.find_way(tmp_path / name / "runs", tmp_path, "") for name in ("plain", "a:b,c\\d"))
+    assert isinstance(plain, Way)
+    assert isinstance(odd, Way)
+    assert (odd.root, odd.why) == (plain.root, plain.why)
+
+
+@needs_root
 def test_limits_that_cannot_be_had_are_refused(theirs: Project) -> None:
     """A user without a delegated control group is refused, and the message states it."""
     theirs.write("t.py", "print('ran')\n")
@@ -459,13 +468,30 @@ def test_an_upgrade_while_a_verification_waits(made: Project, tmp_path: Path) ->
     shutil.copytree(ROOT / "envbuild", own / "envbuild")
     project.write("t.py", "import time; print(time.sleep(4))\n")
     running = project.start("verify", "t.py", ENVBUILD_ENGINE="local", PYTHONPATH=str(own), PYTHONDONTWRITEBYTECODE="1")
-    until(lambda: list(project.folder.glob(".envbuild/runs/*/stdout*")) or running.poll() is not None)
+    until(lambda: list(project.folder.glob(".envbuild/runs/*/record.json")) or running.poll() is not None)
     time.sleep(3)
     for name in ("cli", "difference", "operations", "record", "trace", "verification"):
         shutil.rmtree(own / "envbuild" / name)
     done = finish(running, timeout=120)
     assert done.code == 0, done.err
     assert "bit-identical 3/3" in done.out
+
+
+def test_an_upgrade_while_a_program_runs(made: Project, tmp_path: Path) -> None:
+    """The end of a run looks at the image's files and says what a failed program lacks; both are loaded by then."""
+    project, own = made.copy(tmp_path), tmp_path / "own"
+    shutil.copytree(ROOT / "envbuild", own / "envbuild")
+    wait = "while not os.path.exists('go'): time.sleep(0.1)"
+    project.write("t.py", f"import os, time\nprint(1, flush=True)\n{wait}\nimport lacking_module\n")
+    running = project.start("run", "t.py", ENVBUILD_ENGINE="local", PYTHONPATH=str(own), PYTHONDONTWRITEBYTECODE="1")
+    until(lambda: list(project.folder.glob(".envbuild/runs/*/record.json")) or running.poll() is not None)
+    time.sleep(3)
+    shutil.rmtree(own)
+    project.write("go", "")
+    done = finish(running, timeout=120)
+    assert done.code == 1, done.err
+    assert "recorded" in done.err
+    assert "no module named lacking_module in the image" in done.err
 
 
 def test_root_who_is_alone_in_its_namespace(made: Project, tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ class Place(Protocol):
     def use(self, kind: str, key: str) -> None:
         """Note that this process uses a derived thing, so that no collection takes it."""
 
+    def explained(self, reasons: frozenset[int]) -> AbstractContextManager[None]:
+        """Turn what the store's file system refuses, by its numbers, into an error a person can act on."""
+
 
 class LocalEngine:
     """Implements ``envbuild.engine.protocol.Engine``.
@@ -70,7 +73,11 @@ class LocalEngine:
         self._found: Way | tuple[str, str] | None = None
 
     def reason_against(self) -> tuple[str, str] | None:
-        """Return why programs cannot run here, and what to do about it; None if they can."""
+        """Return why programs cannot run here, and what to do about it; None if they can.
+
+        Raises:
+            UsageError: the store may not be written.
+        """
         found = self._tried()
         return None if isinstance(found, Way) else found
 
@@ -226,10 +233,12 @@ class LocalEngine:
 
     def _tried(self) -> Way | tuple[str, str]:
         """Try out how programs can run here, unless that was done before."""
+        from envbuild.core.fs import NOT_WRITABLE
         from envbuild.engine.local.self_check import find_way
 
         if self._found is None:
-            self._found = find_way(self._scratch(), self._place.cache_dir("self-checks"), self._boot)
+            with self._place.explained(NOT_WRITABLE):
+                self._found = find_way(self._scratch(), self._place.cache_dir("self-checks"), self._boot)
         return self._found
 
     def _scratch(self) -> Path:

@@ -158,19 +158,21 @@ class _Work:
             raise self._error
 
     def _work(self) -> None:
-        while (layer := self._next()) is not None:
-            try:
+        try:
+            while (layer := self._next()) is not None:
                 self._unpack(layer)
-            except _StoppedError:
-                return
-            except BaseException as error:
-                self._error = self._error or error
+                with self._changed:
+                    self._left -= 1
+                    self._changed.notify_all()
+        except _StoppedError:
+            return
+        except BaseException as error:  # also of who makes the layers, and has given up
             with self._changed:
-                self._left -= 1
+                self._error = self._error or error
                 self._changed.notify_all()
 
     def _next(self) -> ParcelLayer | None:
-        """Wait for a layer that is here or whole; None at the end."""
+        """Wait for a layer that is here or whole; None at the end; raises what whoever makes them does."""
         with self._changed:
             while not self._stopped and self._error is None:
                 for index, layer in enumerate(self._waiting):

@@ -353,16 +353,17 @@ def _mount_root(request: dict[str, Any]) -> None:
     if request["tree"]:
         _mount_linked(request)
         return
-    # by descriptors, since options have one page
-    layers = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in request["layers"]]
-    lower = ":".join(f"/proc/self/fd/{number}" for number in layers)
-    own = f"upperdir={request['upper']},workdir={request['work']}"
+    # by descriptors, since options have one page, and end at a comma, a colon or a backslash of a path
+    paths = (*request["layers"], request["upper"], request["work"])
+    opened = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in paths]
+    *layers, upper, work = (f"/proc/self/fd/{number}" for number in opened)
+    lower, own = ":".join(layers), f"upperdir={upper},workdir={work}"
     how = "userxattr" if request["mapped"] else "redirect_dir=off,metacopy=off,index=off"
     try:
         _mount("overlay", request["root"], "overlay", _NODEV, f"lowerdir={lower},{own},{how},volatile")
     except _RefusedError as refused:
         raise _RefusedError("mount an overlay", refused.args[1]) from None
-    for number in layers:
+    for number in opened:
         os.close(number)
 
 

@@ -18,7 +18,7 @@ import msgspec
 from envbuild import __version__
 from envbuild.core import quick_json
 from envbuild.core.digest import sha256_json
-from envbuild.core.fs import NO_SPACE, SYSTEM_FOLDERS, atomic_write, no_space, way_out
+from envbuild.core.fs import NO_SPACE, NOT_WRITABLE, SYSTEM_FOLDERS, atomic_write, no_space
 from envbuild.core.limits import ALLOW, FORBIDS, is_filtered
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.helper import starter
@@ -56,6 +56,7 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
 
     Raises:
         BuildError: the disk is full.
+        OSError: the folder may not be written; ``NOT_WRITABLE`` has its number.
     """
     device = 0
     with suppress(OSError):
@@ -79,10 +80,11 @@ def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
         name = str(error.filename or scratch)
         if name.startswith(("/dev/", "/proc/")):
             return f"cannot use {name}: {error.strerror}", SYSTEM_FOLDERS
-        hint = way_out(error.errno) if error.errno in (errno.EROFS, errno.EACCES) else _ELSEWHERE
         if error.errno in FORBIDS and is_filtered():
             return f"cannot use {name}: {error.strerror}", ALLOW
-        return f"cannot write to {name}: {error.strerror}", hint
+        if error.errno in NOT_WRITABLE and Path(name).is_relative_to(scratch):
+            raise
+        return f"cannot write to {name}: {error.strerror}", _ELSEWHERE
     if boot and isinstance(way, Way):
         with suppress(OSError):
             notes.mkdir(parents=True, exist_ok=True)

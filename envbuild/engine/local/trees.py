@@ -27,7 +27,7 @@ from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed, way_out
 from envbuild.core.removal import remove_tree
 from envbuild.engine.local.identities import gives_owners
-from envbuild.errors import BuildError, IntegrityError
+from envbuild.errors import BuildError, IntegrityError, UsageError
 
 if TYPE_CHECKING:
     from envbuild.engine.local.tree_files import TreeWriter
@@ -283,8 +283,14 @@ class Trees:
         from envbuild.engine.local.tree_files import state
 
         (fresh / _NOTE).write_bytes(self._note(writable, state(fresh), owners=gives_owners()))
-        remove(self._folder / diff_id)
-        fresh.rename(self._folder / diff_id)
+        target = self._folder / diff_id
+        remove(target)
+        if os.path.lexists(target):  # such as files with the attribute "immutable", or another user's
+            raise UsageError(
+                f"{target} is damaged, and cannot be removed",
+                "see what its files are: lsattr -R, ls -lR; or choose another folder: export ENVBUILD_STORE=FOLDER",
+            )
+        fresh.rename(target)
 
     def _note(self, writable: list[str], found: str, *, owners: bool) -> bytes:
         """Describe a tree of this state whose files have the layer's owners, or all belong to one user."""

@@ -20,9 +20,9 @@ from typing import Any
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_file, temporary_folder
+from envbuild.core.fs import NOT_WRITABLE, atomic_file, temporary_folder
 from envbuild.engine.protocol import Parcel, ParcelLayer
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, EnvbuildError, UsageError
 from envbuild.image.plan.model import CREATED, Plan
 from envbuild.image.tar.layer import BLOCK, Entry, header
 from envbuild.image.tar.sink import write_all
@@ -132,7 +132,7 @@ def write_index_tar(images: Sequence[Image], tag: str, path: Path) -> None:
     """Write images for several platforms as one file, an OCI layout; equal images and tags give equal bytes.
 
     Raises:
-        BuildError: the disk is full, or as ``docker_archive`` does.
+        BuildError, UsageError: as for ``not_written``; or as ``docker_archive`` does.
     """
     try:
         with atomic_file(path) as stream:
@@ -143,28 +143,40 @@ def write_index_tar(images: Sequence[Image], tag: str, path: Path) -> None:
                     stream.write(chunk)
             stream.write(bytes(2 * BLOCK))
     except OSError as error:
-        raise BuildError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+        raise not_written(path, error) from error
+
+
+def not_written(path: Path, error: OSError) -> EnvbuildError:
+    """Return what a person can act on where a file or folder that they named for an image cannot be written.
+
+    ``UsageError`` where it may not be, else ``BuildError``: the disk is full.
+    """
+    message = f"cannot write {path}: {error.strerror}"
+    if error.errno in NOT_WRITABLE:
+        return UsageError(message, "choose another place")
+    return BuildError(message, "choose another place")
 
 
 def write_tar(image: Image, tag: str, path: Path) -> None:
     """Write the image as one file; equal images and tags give equal bytes.
 
     Raises:
-        BuildError: the disk is full, or as ``docker_archive`` does.
+        BuildError, UsageError: as for ``not_written``; or as ``docker_archive`` does.
     """
     try:
         with atomic_file(path) as stream:
             for chunk in docker_archive(image, tag):
                 stream.write(chunk)
     except OSError as error:
-        raise BuildError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+        raise not_written(path, error) from error
 
 
 def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
     """Write the image as an OCI image layout into ``folder``, which appears whole or not at all.
 
     Raises:
-        BuildError: the folder exists already and is not empty, or cannot be written.
+        BuildError: the folder exists already and is not empty.
+        BuildError, UsageError: as for ``not_written``.
     """
     _write_folder(_files(image, tag), folder)
 
@@ -191,7 +203,7 @@ def _write_folder(files: Mapping[str, bytes | FileBlob], folder: Path) -> None:
                 made.chmod(0o755)
             fresh.replace(folder)
     except OSError as error:
-        raise BuildError(f"cannot write {folder}: {error.strerror}", "choose another place") from error
+        raise not_written(folder, error) from error
 
 
 def _files(image: Image, tag: str) -> dict[str, bytes | FileBlob]:

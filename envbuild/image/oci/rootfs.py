@@ -21,7 +21,7 @@ from pathlib import Path
 from envbuild.core.foreign_json import parse_json
 from envbuild.errors import BuildError
 from envbuild.image.oci.flatten import flattened
-from envbuild.image.oci.layout import Image
+from envbuild.image.oci.layout import Image, not_written
 from envbuild.lockfile.layout import EPOCH
 
 _INSTALL = "install squashfs-tools 4.5 or newer: sudo apt-get install squashfs-tools"
@@ -31,7 +31,8 @@ def write_squashfs(image: Image, path: Path) -> None:
     """Write the image's file system as one SquashFS file, which appears whole or not at all.
 
     Raises:
-        BuildError: ``sqfstar`` is missing or fails, or the disk is full.
+        BuildError: ``sqfstar`` is missing or fails.
+        BuildError, UsageError: as for ``not_written``.
     """
     program = shutil.which("sqfstar")
     if program is None:
@@ -67,7 +68,7 @@ def write_squashfs(image: Image, path: Path) -> None:
             raise BuildError(f"sqfstar failed: {text.splitlines()[-1] if text else done.returncode}", _INSTALL)
         fresh.replace(path)
     except OSError as error:
-        raise BuildError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+        raise not_written(path, error) from error
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -76,7 +77,8 @@ def write_folder(image: Image, folder: Path) -> None:
     """Write the image's file system into a folder, which appears whole or not at all; as root with its owners.
 
     Raises:
-        BuildError: the folder exists already and is not empty, or cannot be written.
+        BuildError: the folder exists already and is not empty.
+        BuildError, UsageError: as for ``not_written``.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BuildError(f"{folder} exists already", "remove it, or name another folder")
@@ -91,7 +93,9 @@ def write_folder(image: Image, folder: Path) -> None:
             ):
                 tar.extractall(fresh, numeric_owner=True, filter=_as_it_is)  # noqa: S202 - of our own image
             fresh.replace(folder)
-    except (OSError, tarfile.TarError) as error:
+    except OSError as error:
+        raise not_written(folder, error) from error
+    except tarfile.TarError as error:
         raise BuildError(f"cannot write {folder}: {error}", "choose another place") from error
 
 

@@ -24,10 +24,10 @@ import msgspec
 
 from envbuild.core.clock import utc_now
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import NO_SPACE, atomic_write, locked, way_out
+from envbuild.core.fs import NO_SPACE, NOT_WRITABLE, atomic_write, locked, way_out
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.types import prepare_types
-from envbuild.errors import BuildError, IntegrityError
+from envbuild.errors import BuildError, IntegrityError, UsageError
 from envbuild.resolve.debian import http
 from envbuild.resolve.debian.index import Index, open_index, write_index
 from envbuild.resolve.debian.release_file import (
@@ -103,6 +103,7 @@ class Suite:
 LONGEST = 400
 """Bytes of the cache's path: SQLite takes 512 for a file (os_unix.c, MAX_PATHNAME), with the name of its journal."""
 
+_REFUSED = NOT_WRITABLE | {errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _NOT_WRITTEN, _FULL = "disk I/O error", "database or disk is full"
 """SQLite's words; Python has no numbers of its errors before 3.11."""
 
@@ -122,7 +123,7 @@ def cache_errors(cache: Path) -> Iterator[None]:
     """
     length = len(os.fsencode(cache.absolute()))
     if length > LONGEST:
-        raise IntegrityError(
+        raise UsageError(
             f"the path of the cache {cache} has {length} bytes, and SQLite takes {LONGEST} at most",
             "choose a folder with a shorter path: export ENVBUILD_STORE=FOLDER",
         )
@@ -133,6 +134,8 @@ def cache_errors(cache: Path) -> Iterator[None]:
         message, hint = f"the cache {cache} cannot be used: {reason}", way_out(number)
         if (number == errno.EFBIG or reason == _NOT_WRITTEN) and (limit := _largest_file(cache)):
             message, hint = limit
+        elif number in _REFUSED:
+            raise UsageError(message, hint) from error
         elif number not in NO_SPACE and reason != _FULL:
             raise IntegrityError(message, hint) from error
         raise BuildError(message, hint) from error

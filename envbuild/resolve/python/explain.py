@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from envbuild.core import clock, package_data
 from envbuild.core.text import nearest, quote
-from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
+from envbuild.errors import BuildError, EnvbuildError, IntegrityError, ResolveError, UsageError
 from envbuild.resolve.python.wheels import NoWheelError, Target, project_of, way_out
 
 _UNKNOWN = re.compile(r"([A-Za-z0-9._-]+?)(?:\[[^\]]*\])? was not found in the (?:package registry|provided|cache)")
@@ -19,8 +19,10 @@ _NETWORK = re.compile(
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
 _TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|certificate: Expired", re.IGNORECASE)
-_UNWRITABLE = re.compile(r"Failed to initialize cache|\(os error (?:1|13|28|30|38|95|122)\)")
-"""EPERM, EACCES, ENOSPC, EROFS, ENOSYS, EOPNOTSUPP, EDQUOT, as uv, which is Rust, reports them."""
+_FULL = re.compile(r"\(os error (?:28|122)\)")
+"""ENOSPC and EDQUOT, as uv, which is Rust, reports them."""
+_UNWRITABLE = re.compile(r"Failed to initialize cache|\(os error (?:1|13|30|38|95)\)")
+"""EPERM, EACCES, EROFS, ENOSYS, EOPNOTSUPP."""
 _AUTH = re.compile(r"\b(401|403)\b")
 _LOCAL = re.compile(r"no version of ([A-Za-z0-9._-]+)==([0-9][0-9.]*)\+([A-Za-z0-9.]+)")
 """A version with a local label, which no public index may have (PEP 440)."""
@@ -65,10 +67,15 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
     sentence, hints = clean(stderr)
     if unknown := _UNKNOWN.search(sentence):
         return _unknown(unknown[1], sentence)
-    if _UNWRITABLE.search(sentence):
-        return IntegrityError(
+    if _FULL.search(sentence):
+        return BuildError(
             f"uv could not write its files: {sentence}",
-            "make room, or name a folder that may be written: export UV_CACHE_DIR=FOLDER, or TMPDIR=FOLDER",
+            "make room, or name a folder on another disk: export UV_CACHE_DIR=FOLDER, or TMPDIR=FOLDER",
+        )
+    if _UNWRITABLE.search(sentence):
+        return UsageError(
+            f"uv could not write its files: {sentence}",
+            "name a folder that may be written: export UV_CACHE_DIR=FOLDER, or TMPDIR=FOLDER",
         )
     if _NETWORK.search(sentence) and "unsatisfiable" not in sentence:
         hint = "check the index, its certificate and your proxy in uv's or pip's configuration, then lock again"

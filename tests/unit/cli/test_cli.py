@@ -20,6 +20,7 @@ import typer
 
 from envbuild import __version__, cli, errors
 from envbuild.cli import app, faults, interrupts
+from envbuild.core import limits
 from envbuild.errors import EnvbuildError, Problem, SpecError
 from envbuild.operations.events import Events
 from envbuild.operations.run import RunOptions, RunResult
@@ -218,6 +219,21 @@ def test_no_bytecode_is_written_that_may_be_cut_off(most: int, written: bool, mo
     assert sys.dont_write_bytecode is not written
 
 
+def test_a_filter_that_forbids_limits_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some sandboxes refuse prlimit(2): a command begins as if there were no limits, and met none so far."""
+
+    def refuse(which: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(resource, "getrlimit", refuse)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    cli._write_whole_bytecode()
+    cli._require_memory()
+    assert interrupts._signals_of_processor_time() == []
+    assert sys.dont_write_bytecode is False
+    assert limits.explained(OSError(errno.EMFILE, "too many")) is not None
+
+
 @pytest.mark.subprocess
 @pytest.mark.parametrize("command", [["runs"], ["schema"], ["--help"]])
 def test_a_reader_that_goes_away_is_no_fault(command: list[str], tmp_path: Path) -> None:
@@ -373,8 +389,9 @@ def test_the_programs_arguments_are_untouched(
     """From the program on, every word is the program's, also what looks like an option of envbuild."""
     seen: list[RunOptions] = []
 
-    def run(options: RunOptions, events: Events, meanwhile: Callable[[], None]) -> RunResult:
+    def run(options: RunOptions, events: Events, meanwhile: Callable[[], None], later: Callable[[], None]) -> RunResult:
         meanwhile()
+        later()
         seen.append(options)
         return RunResult(record=record(exit_code=5), project=tmp_path)
 

@@ -91,11 +91,14 @@ def test_what_found_the_disk_full_is_said_whatever_was_printed_after_it() -> Non
         assert module._line_with(module._FULL, b"a\nb") == b""
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
 def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room again programs run, though this run of the machine is the same; a full disk is exit code 14."""
+    """With room again programs run, though this run of the machine is the same; a full disk is exit code 14.
+
+    A store that may not be written is no fault of the engine (exit code 2); another folder is.
+    """
     way = Way(root="overlay", folder=str(tmp_path / "runs"), prefix=(), why="")
     found: list[Any] = [OSError(number, "reason", "place"), way]
 
@@ -109,6 +112,9 @@ def test_a_disk_that_cannot_be_written_is_no_answer_for_good(
         with pytest.raises(BuildError, match=r"^no space left (on device|within the disk quota \(quota -s\)): place$"):
             self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
     else:
+        found.insert(0, OSError(number, "reason", f"{tmp_path}/runs/run-1"))
+        with pytest.raises(OSError, match="reason"):
+            self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot")[0] == "cannot write to place: reason"
     for _ in range(2):  # the second answer is the kept one
         assert self_check.find_way(tmp_path / "runs", tmp_path / "notes", "boot") == way

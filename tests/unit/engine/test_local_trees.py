@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -19,11 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.core.digest import sha256_file
+from envbuild.core.progress import Silent
 from envbuild.engine.local import tree_files, trees
 from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.local.images import Images
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
-from envbuild.errors import BuildError
+from envbuild.engine.protocol import Parcel, ParcelLayer
+from envbuild.errors import BuildError, UsageError
 from envbuild.image.tar.layer import Entry, LayerWriter
 from envbuild.store.gc import sweep
 from envbuild.store.objects import Store
@@ -86,6 +91,20 @@ def test_a_layer_becomes_a_folder_and_comes_back(made: tuple[Trees, str, Path], 
     assert tree_files.is_sound(folder)
     assert store.find(digest) == tree
     assert store.make(digest, Path("/nothing"), quiet) == tree
+
+
+def test_a_damaged_layer_that_stays_is_named(
+    made: tuple[Trees, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An immutable file (``chattr +i``) keeps its folder from being removed; that was an unexpected fault."""
+    store, digest, tar = made
+    stays = tmp_path / "trees" / digest
+    (stays / "tree").mkdir(parents=True)
+    real = trees.remove
+    monkeypatch.setattr(trees, "remove", lambda folder: None if folder == stays else real(folder))
+    with pytest.raises(UsageError, match=f"^{stays} is damaged, and cannot be removed$"):
+        store.make(digest, tar, quiet)
+    assert list((tmp_path / "trees").iterdir()) == [stays]
 
 
 @pytest.mark.parametrize("piece", [1, 511, 4096, 1 << 20])
@@ -463,6 +482,31 @@ class Folder:
 
     def use(self, kind: str, key: str) -> None:
         """Nothing is collected."""
+
+    def explained(self, reasons: frozenset[int]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_a_maker_of_layers_that_gives_up_ends_the_unpacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for a layer end with it, and print nothing of their own."""
+    asked, printed = threading.Event(), list[object]()
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+
+    def file() -> tuple[Path, bool] | None:
+        asked.set()
+        raise RuntimeError("given up")
+
+    layer = ParcelLayer(digest="a" * 64, size=1, file=file)
+
+    def parcels() -> Iterator[Parcel]:
+        yield Parcel(manifest=b"{}", config=b"{}", layers=(layer,), archive=lambda skip: iter(()))
+        assert asked.wait(60)
+        raise BuildError("no layer")
+
+    images = Images(tmp_path / "images", Trees(tmp_path / "trees", lambda diff_id: None, BOOT))
+    with pytest.raises(BuildError, match="no layer"):
+        images.deliver(parcels(), "t:1", Silent())
+    assert printed == []
 
 
 def test_nobody_else_reaches_set_uid_programs(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.fs import boot_id
-from envbuild.errors import BuildError
+from envbuild.engine.local.trees import Trees
+from envbuild.errors import BuildError, EnvbuildError, UsageError
+from envbuild.image import layer_cache
 from envbuild.image.layer_cache import TAR, Layers, make_layer
 from envbuild.image.tar.layer import Layer
 from envbuild.store.marker import TAG
@@ -75,6 +78,24 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     assert Layers(store, "boot").find(KEY) is None
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "leases"]
     assert left == [tmp_path / TAG]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.EROFS, UsageError), (errno.EACCES, UsageError), (errno.ENOSPC, BuildError)]
+)
+def test_a_tar_that_cannot_be_written_is_the_stores_fault(
+    number: int, kind: type[EnvbuildError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For Docker a tar is made from a tree: in a store that may not be written that is exit code 2, as elsewhere."""
+
+    def refuse(path: Path, **options: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(layer_cache, "atomic_file", refuse)
+    blob = FileBlob(digest=KEY, size=1, path=tmp_path / "layer.tar")
+    trees = Trees(tmp_path / "trees", lambda diff_id: None, "boot")
+    with pytest.raises(kind, match=f"^cannot make {blob.path} from its tree: {os.strerror(number)}$"):
+        Layers(Store(tmp_path / "store"), "boot", trees).tar(blob)
 
 
 def test_the_boot_is_known() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -155,6 +156,30 @@ def test_giving_up_ends_the_delivery(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         assert type(engine.ended).__name__ == "_GivenUpError"
         assert not load._thread.is_alive()
+
+
+def test_an_engine_that_waits_for_a_layer_gets_none_of_a_failed_assembly(tmp_path: Path) -> None:
+    """A recorded image is promised as a whole; the command waited forever for the engine, which waited for a layer."""
+
+    class Waiting(FakeEngine):
+        def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
+            try:
+                for parcel in parcels:
+                    self.got.release()
+                    while parcel.layers[0].file() is None:
+                        time.sleep(0.01)
+            except BaseException as error:
+                self.ended = error
+                raise
+            return DELIVERED
+
+    engine = Waiting()
+    load = begin(engine, blobs(tmp_path))
+    with suppress(KeyboardInterrupt), load:
+        assert engine.got.acquire(timeout=60)
+        raise KeyboardInterrupt
+    assert type(engine.ended).__name__ == "_GivenUpError"
+    assert not load._thread.is_alive()
 
 
 def test_what_the_engine_refused_is_reported_with_its_cause(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from envbuild.core.blob import FileBlob
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, EnvbuildError, UsageError
 from envbuild.image.oci import layout
 from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.plan.model import CREATED, Plan
@@ -159,3 +161,20 @@ def test_names_with_a_registry(image: layout.Image) -> None:
     for tag, name in (("t:1", "docker.io/library/t:1"), ("r.example:5000/t:1", "r.example:5000/t:1")):
         (descriptor,) = json.loads(read(b"".join(layout.docker_archive(image, tag)))["index.json"])["manifests"]
         assert descriptor["annotations"]["io.containerd.image.name"] == name
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.EROFS, UsageError), (errno.EACCES, UsageError), (errno.ENOSPC, BuildError)]
+)
+def test_a_place_that_may_not_be_written_is_no_full_disk(
+    number: int, kind: type[EnvbuildError], image: layout.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``build --output`` into a project that is mounted read-only is exit code 2, as ``sbom -o`` there."""
+
+    def refuse(path: Path) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(layout, "atomic_file", refuse)
+    place = tmp_path / "o.tar"
+    with pytest.raises(kind, match=f"^cannot write {place}: {os.strerror(number)}$"):
+        layout.write_tar(image, "t:1", place)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from envbuild.engine.local import self_check
 from envbuild.engine.local.engine import LocalEngine
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations import engines
-from envbuild.store.objects import Store
+from envbuild.store.objects import Store, StoreRefusedError
 
 Reason = tuple[str, str] | None
 Arrange = Callable[..., None]
@@ -58,6 +60,30 @@ def test_the_local_engine_comes_first(chosen: str, arrange: Arrange, monkeypatch
         "no container engine answers"
     )
     assert caught.value.hint == "let it"
+
+
+def test_a_store_that_may_not_be_written_is_the_fault(
+    arrange: Arrange, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the words of every other command, with its exit code (2); a container engine that answers is used instead."""
+    works = LocalEngine.reason_against
+
+    def refuse(scratch: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", f"{scratch}/run-1")
+
+    monkeypatch.setattr(self_check, "_find", refuse)
+    arrange()
+    monkeypatch.setattr(LocalEngine, "reason_against", works)
+    assert isinstance(engines.connect(), ContainerEngine)
+    for chosen, docker in (("local", True), ("auto", False)):
+        arrange(docker=docker)
+        monkeypatch.setattr(LocalEngine, "reason_against", works)
+        monkeypatch.setenv("ENVBUILD_ENGINE", chosen)
+        with pytest.raises(StoreRefusedError) as caught:
+            engines.connect()
+        assert caught.value.message == f"the store {tmp_path} cannot be written: Read-only file system"
+        assert caught.value.hint.startswith("mount it so that it can be written")
+        assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.digest import sha256_file
-from envbuild.errors import BuildError, IntegrityError, ResolveError
+from envbuild.errors import BuildError, IntegrityError, ResolveError, UsageError
 from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.archive import LONGEST, cache_errors
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_emulator, resolve_os
@@ -203,7 +203,7 @@ def test_package_files_of_a_snapshot_come_from_the_service_only(mirror: Path) ->
 def test_a_cache_of_a_long_path_is_reported(tmp_path: Path) -> None:
     """SQLite opens no file there, and the disk was blamed for it."""
     cache = tmp_path / ("n" * 200) / ("m" * 200)
-    with pytest.raises(IntegrityError) as caught, cache_errors(cache):
+    with pytest.raises(UsageError) as caught, cache_errors(cache):
         pytest.fail("nothing is tried")
     assert caught.value.message == (
         f"the path of the cache {cache} has {len(str(cache))} bytes, and SQLite takes {LONGEST} at most"
@@ -214,7 +214,7 @@ def test_a_cache_of_a_long_path_is_reported(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_reported(mirror: Path) -> None:
     """A full disk or a file in the way is an error that states what to do, not a traceback."""
     (mirror.parent / "cache").write_text("in the way")
-    with pytest.raises(IntegrityError) as caught:
+    with pytest.raises(UsageError) as caught:
         resolve(mirror)
     assert caught.value.message == f"the cache {mirror.parent / 'cache'} cannot be used: Not a directory"
     assert caught.value.hint == "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
@@ -227,6 +227,7 @@ def test_a_cache_that_cannot_be_written_is_reported(mirror: Path) -> None:
         (1024, OSError(errno.EFBIG, "File too large"), BuildError, "too large: the limit is 1024 bytes"),
         (resource.RLIM_INFINITY, sqlite3.OperationalError("disk I/O error"), IntegrityError, "used: disk I/O error"),
         (1024, sqlite3.DatabaseError("file is not a database"), IntegrityError, "used: file is not a database"),
+        (1024, OSError(errno.EROFS, "Read-only file system"), UsageError, "used: Read-only file system"),
         (1024, OSError(errno.EDQUOT, "Disk quota exceeded"), BuildError, "used: Disk quota exceeded"),
     ],
     ids=str,

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.difference.code import reads
@@ -95,6 +96,24 @@ def test_temporary_files_outside_are_no_data(tmp_path: Path) -> None:
         ReadFile(path="/data/x.csv", size=1, sha256=sha256_bytes(b"1")),
     )
     assert merged.result((), digests)["reads"] == ()
+
+
+def test_links_alone_are_followed_level_by_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read what is far below the project took a look at each folder above it, and each of these at all above it."""
+    (tmp_path / "data/below").mkdir(parents=True)
+    (tmp_path / "data/below/a").write_bytes(b"abc")
+    (tmp_path / "folder").symlink_to("data/below")
+    (tmp_path / "file").symlink_to("folder/a")
+    (tmp_path / "circle").symlink_to("circle")
+    changed = (tmp_path / "data/below/a").stat().st_mtime_ns
+    digests = FileDigests(tmp_path)
+    for name in ("data/below/a", "folder/a", "file", "data/../file"):
+        assert digests(name, 3, changed) == sha256_bytes(b"abc")
+    for name in ("circle", "circle/a", "", "data", "/nothing"):
+        assert digests(name, 3, changed) is None
+    monkeypatch.setattr(Path, "resolve", lambda *arguments, **options: pytest.fail("looked at each folder"))
+    assert digests("data/below/a", 3, changed) == sha256_bytes(b"abc")
+    assert digests("data/none/a", 3, changed) is None
 
 
 def test_changed_data_is_a_difference() -> None:
