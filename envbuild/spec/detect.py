@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.notebooks import code_of
 from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, scripts, stated, validators
@@ -258,31 +259,7 @@ def _code(path: Path) -> str:
     text = _read(path)
     if path.suffix == ".py" or not text:
         return text
-    import json
-
-    try:
-        cells = json.loads(text)["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return "\n".join(filter(_parses, ("\n".join(_plain(source)) for source in sources)))
-
-
-def _plain(source: str) -> Iterator[str]:
-    """Yield the lines of a cell, and ``pass`` in place of what is not Python; nothing of a cell in another language."""
-    lines = source.splitlines()
-    if lines and re.match(r"%%(?!time|capture|prun|python)", lines[0]):
-        return
-    for line in lines:
-        yield re.sub(r"^(\s*)[%!?].*", r"\1pass", line)
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return code_of(text)
 
 
 def _imports(folder: Path) -> tuple[set[str], set[str], dict[str, str]]:

@@ -81,14 +81,15 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
     """Return what records and sources say of two runs that differ."""
     one, other = (session.repeated(index).record for index in verdict.pair)
     mine, theirs = (session.runs[index] for index in verdict.pair)
-    sources = _sources(session.plan.request.project, one)
+    project = session.plan.request.project
+    sources = {**_sources(project, one), **_notebook(project, one)}
     return Evidence(
         a=one,
         b=other,
         lock=session.plan.request.lock,
         traced=bool(mine.trace and theirs.trace),
         sources=sources,
-        scripts=_scripts(session.plan.request.project, sources, one.command),
+        scripts=_scripts(project, sources, one.command),
         found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
@@ -136,6 +137,19 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
         if data is not None and sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
     return found
+
+
+def _notebook(project: Path, record: Record) -> dict[str, str]:
+    """Return the code of the notebook that a run's command names first: what executes it writes the others."""
+    from envbuild.core.notebooks import code_of
+
+    below = record.directory.removeprefix(WORKSPACE).lstrip("/")
+    for word in record.command:
+        path = normpath(f"{below}/{word}") if below else normpath(word)
+        if word.endswith(".ipynb") and (data := _read(project, path)) is not None:
+            code = code_of(data.decode("utf-8", "replace"))
+            return {path: code} if code else {}
+    return {}
 
 
 def _knows_main(record: Record) -> bool:

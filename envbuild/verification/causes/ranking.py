@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
+from envbuild.core.notebooks import in_cells
 from envbuild.core.patterns import lazy
 from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.compare_printed import only_order_differs
@@ -94,6 +95,9 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
             else msgspec.structs.replace(each, weight=BESIDE_PROVEN)
             for each in causes
         ]
+    sources = {path: text for path, text in (evidence.sources or {}).items() if path.endswith(".ipynb")}
+    if sources:
+        causes = [msgspec.structs.replace(each, where=in_cells(each.where, sources)) for each in causes]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
 
 
