@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.notebooks import code_of
 from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
-from envbuild.spec import foreign, stated, validators
+from envbuild.spec import foreign, scripts, stated, validators
 from envbuild.spec.distributions import DISTRIBUTIONS
 from envbuild.spec.keys import STANDALONE
 from envbuild.spec.optional import frameworks_for, names_in, optional_of
@@ -35,7 +36,13 @@ _MAX_NOTEBOOK = 32 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DetectedProject:
-    """What was found, and as text where."""
+    """What was found, and as text where.
+
+    Attributes:
+        packages: Debian's, with programs that the project starts.
+        started_by: the files that start them.
+        sources: Python packages that have no wheel on the package index and that requirements bring.
+    """
 
     name: str
     release: str
@@ -47,6 +54,9 @@ class DetectedProject:
     notes: tuple[str, ...]
     data: tuple[str, ...]
     export: str = ""
+    packages: tuple[str, ...] = ()
+    started_by: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 def detect_project(folder: Path) -> DetectedProject:
@@ -66,6 +76,7 @@ def detect_project(folder: Path) -> DetectedProject:
     file, export = _export(folder, requirements)
     pinned = f"{file} pins this project's packages. To take its pins: {export}"
     notes = (pinned, "and then write  requirements: requirements.txt") if export else ()
+    packages, started_by = scripts.packages_of(folder, _parsed(folder))
     return DetectedProject(
         name=_name(str(project.get("name", "")) or folder.name),
         release=release,
@@ -77,7 +88,17 @@ def detect_project(folder: Path) -> DetectedProject:
         notes=(*_notes(folder, requirements), *_own(folder, project, requirements), *notes),
         data=_data(folder),
         export=export,
+        packages=packages,
+        started_by=started_by,
+        sources=_built(folder, requirements),
     )
+
+
+def project_name(folder: Path) -> str:
+    """Return the name that a project's ``pyproject.toml`` gives it; empty if it gives none."""
+    project, _ = _project(folder)
+    name = project.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _name(text: str) -> str:
@@ -228,8 +249,9 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 def _notebooks_alone(folder: Path) -> bool:
     """Return whether the project's code is in notebooks, next to which there is no script."""
-    names = [path.suffix for path in folder.iterdir()]
-    return ".ipynb" in names and ".py" not in names
+    names = {path.suffix for path in _sources(folder)}
+    at_the_top = {path.suffix for path in folder.iterdir()}
+    return ".ipynb" in names and ".py" not in (at_the_top if ".ipynb" in at_the_top else names)
 
 
 def _code(path: Path) -> str:
@@ -237,31 +259,7 @@ def _code(path: Path) -> str:
     text = _read(path)
     if path.suffix == ".py" or not text:
         return text
-    import json
-
-    try:
-        cells = json.loads(text)["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return "\n".join(filter(_parses, ("\n".join(_plain(source)) for source in sources)))
-
-
-def _plain(source: str) -> Iterator[str]:
-    """Yield the lines of a cell, and ``pass`` in place of what is not Python; nothing of a cell in another language."""
-    lines = source.splitlines()
-    if lines and re.match(r"%%(?!time|capture|prun|python)", lines[0]):
-        return
-    for line in lines:
-        yield re.sub(r"^(\s*)[%!?].*", r"\1pass", line)
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return code_of(text)
 
 
 def _imports(folder: Path) -> tuple[set[str], set[str], dict[str, str]]:
@@ -275,22 +273,57 @@ def _imports(folder: Path) -> tuple[set[str], set[str], dict[str, str]]:
     own = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
     own |= {path.name for path in (folder / "src").iterdir()} if (folder / "src").is_dir() else set()
     for path in _sources(folder):
-        if path == folder / "setup.py":
-            continue  # what builds the project, not what runs
+        if path.name == "setup.py":
+            continue  # what builds the project, or a part of it, not what runs
         siblings = {sibling.stem for sibling in path.parent.glob("*.py")}
-        try:
-            tree = ast.parse(_code(path))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        around = (*(each.parent for each in path.parent.glob("*/*.py")), *path.relative_to(folder).parents)
+        siblings |= {each.name for each in around if _is_own(folder / each)}
+        if (tree := _tree(path)) is None:
             continue
         names |= set(_imported(tree)) - siblings
         used |= set(names_in(tree))
         for name, version in stated.asserted(tree):
             versions.setdefault(name, set()).add(version)
-    found = {name for name in names - own - sys.stdlib_module_names if name.isascii()}
+    found = {name for name in names - own - sys.stdlib_module_names - _PYTHON_2 if name.isascii()}
     pins = {name: next(iter(each)) for name, each in versions.items() if len(each) == 1}
     return found, set(optional_of(used, found)), pins
 
 
+def _is_own(package: Path) -> bool:
+    """Return whether a folder is a package of the project: a script next to ``torch/`` may mean the library."""
+    return package.name not in DISTRIBUTIONS or (package / "__init__.py").is_file()
+
+
+def _tree(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(_code(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _parsed(folder: Path) -> Iterator[tuple[str, ast.Module]]:
+    for path in _sources(folder):
+        if (tree := _tree(path)) is not None:
+            yield path.relative_to(folder).as_posix(), tree
+
+
+_PYTHON_2 = frozenset(
+    [
+        *(
+            "BaseHTTPServer",
+            "ConfigParser",
+            "HTMLParser",
+            "Queue",
+            "SocketServer",
+            "StringIO",
+            "Tkinter",
+            "__builtin__",
+        ),
+        *("anydbm", "cPickle", "cStringIO", "commands", "cookielib", "copy_reg", "httplib", "md5", "sets"),
+        *("__builtin__", "thread", "urllib2", "urlparse", "xmlrpclib"),
+    ]
+)
+"""Modules of Python 2's library, which programs for both import where the one of Python 3 is missing."""
 _COLAB = frozenset({"google.colab"})
 """What notebooks import to see where they are; no package of the index."""
 
@@ -310,8 +343,21 @@ _COMMANDS = 3
 """Commands of a project that are named."""
 
 
+_WITHOUT_WHEEL = {r"hydra[-_]core|omegaconf": "antlr4-python3-runtime"}
+"""Distributions, and what they need of which the package index has no wheel (antlr4-python3-runtime 4.9)."""
+
+
+def _built(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
+    text = _lines(folder, requirements)
+    return tuple(need for of, need in _WITHOUT_WHEEL.items() if re.search(rf"^\s*(?:{of})\b", text, re.M | re.I))
+
+
+def _lines(folder: Path, requirements: Sequence[str]) -> str:
+    return "\n".join([*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))])
+
+
 def _notes(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
-    text = "\n".join([*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))])
+    text = _lines(folder, requirements)
     notes = []
     if re.search(r"^torch\b", text, re.M):
         notes.append("torch from the default index brings CUDA libraries; CPU wheels have an index of their own.")
@@ -325,11 +371,11 @@ def _own(folder: Path, project: dict[str, Any], requirements: Sequence[str]) -> 
     name, scripts = project.get("name"), project.get("scripts")
     if not isinstance(name, str) or not _COMMAND.fullmatch(name):
         return ()
-    text = [*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))]
-    if any(_ITSELF.search(each) for each in text):
+    if _ITSELF.search(_lines(folder, requirements)):
         return ()
     commands = [each for each in scripts if _COMMAND.fullmatch(each)] if isinstance(scripts, dict) else []
-    if not commands and not (folder / "src").is_dir():
+    package = name.replace("-", "_").replace(".", "/")
+    if not commands and not (folder / "src").is_dir() and not (folder / package / "__init__.py").is_file():
         return ()
     has = f" with {', '.join(commands[:_COMMANDS])}" if commands else ""
     return (f"The image has the project itself{has} if requirements have  - -e .  and the spec  sources: [{name}]",)

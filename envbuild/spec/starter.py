@@ -21,8 +21,8 @@ def starter_text(detected: DetectedProject) -> str:
         "",
         _requirements(detected),
         "",
-        "# Debian packages that your code needs; libraries that wheels need are found and added.",
-        "# packages: [git, ffmpeg]",
+        *_packages(detected),
+        *_built(detected),
         "",
         _inputs(detected.data),
         "",
@@ -70,6 +70,30 @@ def _requirements(detected: DetectedProject) -> str:
         lines += [f"#  - {name}" for name in detected.unknown]
     lines += [f"# {note}" for note in detected.notes]
     return "\n".join(lines)
+
+
+_NAMED = 3
+"""Files that start programs, of those that are named."""
+
+
+def _packages(detected: DetectedProject) -> tuple[str, str]:
+    """Return the key of Debian's packages with its comment; both commented where nothing was found."""
+    added = "libraries that wheels need are found and added."
+    if not detected.packages:
+        return f"# Debian packages that your code needs; {added}", "# packages: [git, ffmpeg]"
+    files = [each for each in detected.started_by if each.isprintable()]
+    names = (", ".join(files[:_NAMED]) + (" …" if len(files) > _NAMED else "")) or "your files"
+    return f"# Debian packages with programs that {names} start; {added}", f"packages: [{', '.join(detected.packages)}]"
+
+
+def _built(detected: DetectedProject) -> tuple[str, ...]:
+    if not detected.sources:
+        return ()
+    return (
+        "",
+        "# The package index has no wheel of it: built in a sandbox.",
+        f"sources: [{', '.join(detected.sources)}]",
+    )
 
 
 def _inputs(data: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ def of_poetry(table: Mapping[str, Any]) -> tuple[str, list[str]]:
     """
     dependencies = table.get("dependencies")
     lines, python = [], ""
-    for name, value in dependencies.items() if isinstance(dependencies, dict) else ():
+    for name, value in _each(dependencies) if isinstance(dependencies, dict) else ():
         wanted = value.get("version") if isinstance(value, dict) else value
         if not isinstance(wanted, str) or (isinstance(value, dict) and value.get("optional")):
             continue
@@ -55,6 +55,13 @@ def of_poetry(table: Mapping[str, Any]) -> tuple[str, list[str]]:
         markers = f"; {value['markers']}" if isinstance(value, dict) and isinstance(value.get("markers"), str) else ""
         lines.append(f"{name}{names}{_specifier(wanted)}{markers}")
     return python, lines
+
+
+def _each(dependencies: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each constraint of each package, of which one may have several, with markers."""
+    for name, value in dependencies.items():
+        for each in value if isinstance(value, list) else (value,):
+            yield name, each
 
 
 def asserted(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -80,6 +80,7 @@ class Optimiser:
 class Options:
     optim: Optimiser = dataclasses.field(default_factory=Optimiser)
     n: int = 3
+    batch_size: int = 32
 print(tyro.cli(Options))
 """
 TYRO_FUNCTION = "import tyro\ndef main(n: int = 3, lr: float = 0.1): print(n, lr)\ntyro.cli(main)\n"
@@ -154,7 +155,10 @@ CASES: dict[str, Case] = {
         })], ["conf/config.yaml"],
     ),
     "fire": (FIRE, ["5", "--n", "3"], {}, [("fire", "train.py main", {"a": (5, C), "lr": (0.1, D), "n": (3, C)})], []),
-    "tyro": (TYRO, ["--optim.lr", "0.2"], {}, [("tyro", "train.py", {"optim.lr": (0.2, C), "n": (3, D)})], []),
+    "tyro": (
+        TYRO, ["--optim.lr", "0.2", "--batch-size", "64"], {},
+        [("tyro", "train.py", {"optim.lr": (0.2, C), "n": (3, D), "batch_size": (64, C)})], [],
+    ),
     "tyro, a function": (TYRO_FUNCTION, ["--n", "4"], {}, [("tyro", "train.py", {"n": (4, C), "lr": (0.1, D)})], []),
     "simple-parsing": (
         SIMPLE, ["--n", "3"], {},

@@ -27,7 +27,9 @@ _NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service 
 _NO_PROGRAM = re.compile(
     r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
     r"|(Python\.h): No such file|\bcommand '(?:[\w.-]+-linux-gnu-)?(gcc|g\+\+|cc|clang)' failed: No such file"
-    r"|No such file or directory: '([\w+.-]+)'$|^(?:\S+: )*(?:\d+: )?([\w+.-]+): (?:command )?not found$",
+    r"|No such file or directory: (?:PosixPath\()?'([\w+.-]+)'\)?$"
+    r"|^(?:\S+: )*(?:(?:line )?\d+: )?([\w+.-]+): (?:command )?not found$"
+    r"|^make(?:\[\d+\])?: ([\w+.-]+): No such file or directory$|^(?:\S+/)?env: ['‘]([\w+.-]+)['’]: No such file",
     re.MULTILINE,
 )
 """How errors name a program that is not there, in the program's own words or those of a process that it started."""
@@ -35,6 +37,11 @@ _NO_NAME = re.compile(
     r"^ImportError: cannot import name '(\w+)' from '([\w.]+)' \(\S*/site-packages/\S+\)\s*\Z", re.MULTILINE
 )
 _NO_KERNEL = re.compile(r"^(?:[\w.]+\.)?NoSuchKernel: No such kernel named (\S+)\s*$", re.MULTILINE)
+_NO_METADATA = re.compile(
+    r"^importlib[._]metadata\.PackageNotFoundError: (?:No package metadata was found for )?([A-Za-z][\w.-]*)\s*\Z",
+    re.MULTILINE,
+)
+"""What a package says that asks for its own version and is not installed, as in a checkout of it."""
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 """What a terminal takes as colours, as IPython writes them into the traceback of a notebook's cell."""
 _END = 8_000
@@ -84,8 +91,10 @@ def advice(tail: str, record: Record, project: Path) -> str:
             f"the notebook asks for {kernel[1]}, a kernel of its author's machine: add "
             "--ExecutePreprocessor.kernel_name=python3 (papermill: -k python3)"
         )
-    if sentence := next(filter(None, (lacking(name) for name in _programs(error))), ""):
-        return sentence
+    if names := [*dict.fromkeys(name for name in _programs(error) if lacking(name))]:
+        return lacking(*names)
+    if (lacked := _NO_METADATA.search(error)) is not None:
+        return _without_metadata(lacked[1], project / above(record.directory))
     lines = [line for line in error.splitlines() if "Warning" not in line]
     named = [*(name for line in lines for name in _PIP.findall(line))]
     named = named or [_CALLED.get(each, each) for each in map(str.lower, _NO_LIBRARY.findall(error))]
@@ -94,6 +103,17 @@ def advice(tail: str, record: Record, project: Path) -> str:
     if record.options.network in ("", "none") and _NO_NETWORK.search(error):
         return "runs have no network: put what it downloads into the project, or allow it: --network host"
     return ""
+
+
+def _without_metadata(name: str, root: Path) -> str:
+    """Return how a distribution that is not in the image comes into it: the project's own, or another one."""
+    from packaging.utils import canonicalize_name
+
+    from envbuild.spec.detect import project_name
+
+    if canonicalize_name(project_name(root)) == canonicalize_name(name):
+        return f"the image lacks the project itself: add  -e .  to requirements in the spec, and  sources: [{name}]"
+    return f"add {name} to requirements in the spec and lock again"
 
 
 def _programs(error: str) -> Iterator[str]:

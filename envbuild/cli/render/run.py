@@ -149,14 +149,19 @@ def missing_file(record: Record, command: Sequence[str], project: Path) -> str:
     return lacking(names[0])
 
 
-def lacking(program: str) -> str:
-    """Return what to do about a program, compiler or header that is not in the image; empty if nothing is known."""
+def lacking(*programs: str) -> str:
+    """Return what to do about programs, compilers or headers that are not in the image; empty if nothing is known."""
     from envbuild.spec.programs import PACKAGES
 
-    if not (package := PACKAGES.get(program, "")):
+    known = [each for each in programs if each in PACKAGES]
+    if not known:
         return ""
-    what = program if " " in program or program.endswith(".h") else f"program {program}"
-    return f"no {what} in the image: add it to the spec (packages: [{package}]), then: envbuild lock"
+    plain = all(" " not in each and not each.endswith(".h") for each in known)
+    what = f"{'program' if len(known) == 1 else 'programs'} {', '.join(known)}" if plain else ", ".join(known)
+    packages = dict.fromkeys(package for each in known for package in PACKAGES[each].split(", "))
+    return f"no {what} in the image: add to the spec (packages: [{', '.join(packages)}]), then: envbuild lock".replace(
+        "add to", "add it to" if len(known) == 1 else "add them to"
+    )
 
 
 def missing_command(record: Record, command: Sequence[str], project: Path) -> str:

@@ -137,6 +137,11 @@ def _doubts(result: Verification) -> Iterator[str]:
         yield "the controls were off, which proves nothing about this lock: no attestation was written"
     if doubts.host_unverified:
         yield "the host was not verified against the lock"
+    if (done := doubts.done) is not None:
+        yield (
+            f"not made again: {_some(done.files, 2)}, which run {done.run[:_SHORT]} of the same command wrote and the "
+            "program found in the project. To prove what makes them, remove them and verify again"
+        )
 
 
 def only_errors(compared: Sequence[str]) -> Iterator[str]:

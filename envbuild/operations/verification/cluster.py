@@ -432,7 +432,7 @@ def _prove(gathering: _Gathering, found: Verification, options: VerifyOptions) -
     for each in gathering.ranks.values():
         forget_values(request.project, [run.record for run in each.runs], 1 << 20)
     signed = path is not None and options.sign is not None
-    return replace(found, attestation=path, signed=signed, doubts=doubts_of(session.runs[0]))
+    return replace(found, attestation=path, signed=signed, doubts=doubts_of(session.runs[0], request.project))
 
 
 def _refute(gathering: _Gathering, found: Verification, rank: int) -> Verification:

@@ -55,6 +55,8 @@ _PYTHON, _SWITCH = lazy(r"(?:.*/)?python(?:3(?:\.\d+)?)?"), lazy(r"-[bBdEiIOPqsS
 """A command that is Python's, and its options without a value."""
 _TEXTS = 20
 """Files that are compared line by line."""
+_SOURCES = 100
+"""Sources in C that are looked at for programs that the project builds."""
 _MASKED = 20_000
 """Characters of a text's lines that differ in which measurements are looked for."""
 _LINES = 3
@@ -80,14 +82,15 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
     """Return what records and sources say of two runs that differ."""
     one, other = (session.repeated(index).record for index in verdict.pair)
     mine, theirs = (session.runs[index] for index in verdict.pair)
-    sources = _sources(session.plan.request.project, one)
+    project = session.plan.request.project
+    sources = {**_sources(project, one), **_notebook(project, one)}
     return Evidence(
         a=one,
         b=other,
         lock=session.plan.request.lock,
         traced=bool(mine.trace and theirs.trace),
         sources=sources,
-        scripts=_scripts(session.plan.request.project, sources),
+        scripts=_scripts(project, sources, one.command),
         found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
@@ -138,6 +141,19 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
     return found
 
 
+def _notebook(project: Path, record: Record) -> dict[str, str]:
+    """Return the code of the notebook that a run's command names first: what executes it writes the others."""
+    from envbuild.core.notebooks import code_of
+
+    below = record.directory.removeprefix(WORKSPACE).lstrip("/")
+    for word in record.command:
+        path = normpath(f"{below}/{word}") if below else normpath(word)
+        if word.endswith(".ipynb") and (data := _read(project, path)) is not None:
+            code = code_of(data.decode("utf-8", "replace"))
+            return {path: code} if code else {}
+    return {}
+
+
 def _knows_main(record: Record) -> bool:
     """Whether the source is known of what the run executes: a script, also of ``python train.py`` or ``-m train``."""
     if record.script is not None:
@@ -186,18 +202,31 @@ def _read(folder_path: Path, path: str) -> bytes | None:
         return None
 
 
-def _scripts(project: Path, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of files that the sources start as programs, and of those that these start."""
-    from envbuild.verification.causes.foreign import scripts_named, scripts_of_shell
+def _scripts(project: Path, sources: Mapping[str, str], command: Sequence[str]) -> dict[str, str]:
+    """Return the texts of files that the sources, or the run's own command, start, and of those that these start.
+
+    With them come sources in C that show chance, for programs that are built of them.
+    """
+    from envbuild.verification.causes.compiled import SUFFIXES, shows_chance
+    from envbuild.verification.causes.foreign import MAKEFILES, scripts_named, scripts_of_command, scripts_of_shell
 
     found: dict[str, str] = {}
-    left = [name for source in sources.values() for name in scripts_named(source)]
+    left = [*scripts_of_command(command), *(name for source in sources.values() for name in scripts_named(source))]
+    if not left and "make" not in command:
+        return found
+    left += MAKEFILES
     while left and len(found) < _TEXTS:
         path = left.pop(0)
         data = _read(project, path) if path not in found else None
         if data is not None and b"\0" not in data:
             found[path] = data.decode("utf-8", "replace")
             left += scripts_of_shell(found[path])
+    built = sorted(each for depth in ("*", "*/*") for each in project.glob(depth) if each.suffix in SUFFIXES)
+    for source in built[:_SOURCES]:
+        path = source.relative_to(project).as_posix()
+        data = _read(project, path) if path not in found else None
+        if data is not None and shows_chance(text := data.decode("utf-8", "replace")):
+            found[path] = text
     return found
 
 

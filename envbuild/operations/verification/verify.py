@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
     from envbuild.operations.verification.cpus import Cpu
+    from envbuild.operations.verification.done_before import DoneBefore
     from envbuild.operations.verification.doubtful import Decided, InDoubt, Refuted
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
@@ -103,11 +104,13 @@ class Doubts:
         untraced: frameworks that were loaded although no step of an optimiser was seen.
         controls_off: seeds and determinism were off, so that nothing was proved about the lock.
         host_unverified: the guard did not find the host to be as locked.
+        done: results of an earlier run that the program found, so that it did not make them.
     """
 
     untraced: tuple[str, ...]
     controls_off: bool
     host_unverified: bool
+    done: DoneBefore | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -415,18 +418,21 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None
     result = replace(_result(session, verdict), varied=_varied(session, options))
-    return replace(result, attestation=path, signed=signed, doubts=doubts_of(session.runs[0]))
+    return replace(result, attestation=path, signed=signed, doubts=doubts_of(session.runs[0], request.project))
 
 
-def doubts_of(run: Ran) -> Doubts | None:
+def doubts_of(run: Ran, project: Path) -> Doubts | None:
     """Return what the proof does not cover."""
+    from envbuild.operations.verification.done_before import done_before
+
     loaded = {name for each in run.record.processes for name in each.frameworks} & _TRAINING
     found = Doubts(
         untraced=() if run.steps else tuple(sorted(loaded)),
         controls_off=not run.record.options.controls,
         host_unverified=run.record.verified != "yes",
+        done=done_before(project, run.record),
     )
-    return found if found.untraced or found.controls_off or found.host_unverified else None
+    return found if found.untraced or found.controls_off or found.host_unverified or found.done else None
 
 
 def _may_run_again(session: Session, verdict: Verdict, options: VerifyOptions) -> bool:

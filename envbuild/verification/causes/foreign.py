@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from envbuild.core.patterns import lazy
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.causes import compiled
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.evidence import SHOWN, Evidence
 
@@ -34,15 +35,20 @@ _BY_ARGUMENTS = frozenset(("create_subprocess_exec",))
 """Of these, the ones whose arguments are the words of the command."""
 _MODULES = frozenset(("subprocess", "os", "asyncio", "sp", "commands", "sh"))
 """What such a function is called on; a method of another object (``trainer.run``) starts no program."""
-_DRAWS, _OPAQUE, _NAMES_A_FILE = 57, 34, 14
-"""Weights of a program that draws without a seed, of one whose text nobody can read; what the name of a file that
-differs adds to the latter."""
+_DRAWS, _THREADS, _OPAQUE, _NAMES_A_FILE = 57, 50, 34, 14
+"""Weights of a program that draws without a seed, of one that runs threads, of one whose text nobody can read; what the
+name of a file that differs adds to the latter."""
 _LONGEST, _DEEPEST = 60, 4
 _LONG_PATH = 300
 _BEFORE = frozenset(("env", "exec", "nice", "nohup", "sudo", "time", "command", "stdbuf", "xargs", "setsid"))
 """Programs that start the one behind them."""
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 _OPERATOR = lazy(r"[;|&()<>\n]+")
+_PYTHON = lazy(r"python[\d.]*|…|envbuild")
+_PYTHON_FILES = (".py", ".ipynb")
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+"""In make's order."""
+_VARIABLE = lazy(r"(?m)^([A-Za-z_]\w*)[ \t]*[:?]?=[ \t]*([^\n#]*)")
 _INNER = lazy(r"\$\(([^()]*)\)|`([^`]*)`")
 _OPEN = frozenset(("do", "then", "else", "elif", "if", "while", "until", "!", "{"))
 """Words of a shell after which a command begins."""
@@ -105,13 +111,9 @@ _LANGUAGES = (
 _RANDOM = lazy(r"\$\{?S?RANDOM\b|\(\([^()]*\bS?RANDOM\b")
 _RANDOM_SEEDED = lazy(r"(?:^|[;\s])RANDOM=[\w$]")
 _COREUTILS = lazy(r"shuf\b|sort\s(?:.*\s)?(?:-[a-zA-Z]*R|--random-sort)\b")
-_OF_C = (".c", ".cc", ".cpp", ".cxx", ".C")
-_C_DRAWS = lazy(
-    r"\bs(?:rand|random|rand48)\s*\([^)]*(?:time|getpid|clock)|\brandom_device\b|\b(?:arc4random|getrandom|getentropy)\w*\s*\("
-)
-"""``rand()`` without ``srand()`` repeats (C11, 7.22.2.2)."""
 _SOURCED = "--random-source"
 _BUILT = "srand(N) in C, std::mt19937 with a number in place of std::random_device in C++"
+_ONE_THREAD = "one thread for it (an option such as -threads 1), to see whether it is the threads"
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
 INSIDE = "envbuild does not look inside of programs that are not Python"
 """In the sentence about each."""
@@ -147,6 +149,7 @@ class _Suspicion:
     attempt: str
     draws: bool
     text: str = ""
+    place: compiled.Place | None = None
 
 
 def of_foreign(evidence: Evidence) -> Iterator[Finding]:
@@ -171,13 +174,31 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
             named = next(
                 (name for name in differing if posixpath.basename(name) in f"{each.text} {each.command.context}"), ""
             )
-            yield Finding(
-                area="sources",
-                weight=_DRAWS if each.draws else _OPAQUE + _NAMES_A_FILE * bool(named),
-                what=_sentence(each, named, evidence.refuted, shown=f"{WORKSPACE}/{where}" in started_by),
-                where=where,
-                attempt=each.attempt,
-            )
+            yield _finding(each, where, named, evidence.refuted, shown=f"{WORKSPACE}/{where}" in started_by)
+    yield from _of_the_run(evidence, differing)
+
+
+def _of_the_run(evidence: Evidence, differing: Sequence[str]) -> Iterator[Finding]:
+    """Yield the same of what the run itself is, where that is no Python: a shell's script, make, a built program."""
+    said = set[str]()
+    for each in of_command(evidence.a.command, evidence.scripts or {}):
+        where = each.place.where if each.place is not None else ""
+        named = next((name for name in differing if posixpath.basename(name) in each.text), "")
+        found = _finding(each, where, named, evidence.refuted, shown=False)
+        if (key := where or found.what) not in said and len(said) < SHOWN:
+            said.add(key)
+            yield found
+
+
+def _finding(found: _Suspicion, where: str, named: str, refuted: Sequence[str], *, shown: bool) -> Finding:
+    weight = _THREADS if found.place is not None else _OPAQUE + _NAMES_A_FILE * bool(named)
+    return Finding(
+        area="sources",
+        weight=_DRAWS if found.draws else weight,
+        what=_sentence(found, named, refuted, shown=shown),
+        where=where,
+        attempt=found.attempt,
+    )
 
 
 def _sentence(found: _Suspicion, named: str, refuted: Sequence[str], *, shown: bool) -> str:
@@ -192,7 +213,10 @@ def _sentence(found: _Suspicion, named: str, refuted: Sequence[str], *, shown: b
     inside = INSIDE
     if shown:
         inside = f"its output was another one in each run, though it was given the same; {inside}"
-    if found.draws:
+    if found.place is not None:
+        does = "draws random numbers from another seed in each run" if found.draws else "runs threads"
+        text = f"{found.command.shown!r} {does} ({found.place.text!r} in {found.place.where}); {inside}"
+    elif found.draws:
         text = (
             f"{found.command.shown!r} draws random numbers ({found.language}), and no fixed seed is set in it; {inside}"
         )
@@ -215,6 +239,28 @@ def scripts_named(source: str) -> list[str]:
     """Return the words of started commands that may be scripts in the project: paths that are no Python."""
     words = [word for command in started(source) for word in command.words]
     return _paths([*words, *(inner for word in words for each in shell_commands(word) for inner in each)])
+
+
+def of_command(command: Sequence[str], scripts: Mapping[str, str]) -> Iterator[_Suspicion]:
+    """Yield the programs of a run's own command that may give another output in each run; none if it is Python.
+
+    Args:
+        command: its words.
+        scripts: texts of files of the project that are no Python, by path.
+    """
+    words = tuple(_program(command))
+    if (
+        words
+        and not words[0].startswith("-")
+        and not words[0].endswith(_PYTHON_FILES)
+        and not _PYTHON.fullmatch(posixpath.basename(words[0]))
+    ):
+        yield from _of_command(Command(words=words, line=0), scripts, _DEEPEST)
+
+
+def scripts_of_command(command: Sequence[str]) -> list[str]:
+    """Return the words of a run's own command that may be scripts in the project."""
+    return _paths([*command, *(inner for word in command for each in shell_commands(word) for inner in each)])
 
 
 def scripts_of_shell(text: str) -> list[str]:
@@ -258,11 +304,33 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
         yield from _of_language(command, language, words, scripts)
     elif posixpath.normpath(command.words[0]) in scripts:
         yield from _of_script(command, scripts[posixpath.normpath(command.words[0])], scripts, deep)
+    elif program == "make" and (path := next((each for each in MAKEFILES if each in scripts), None)):
+        yield from _of_script(command, _recipes(scripts[path]), scripts, deep)
     elif _is_own(command.words[0]):
-        sources = [each for path, each in scripts.items() if path.endswith(_OF_C)]
-        draws = any(_C_DRAWS.search(each) is not None for each in sources)
-        if draws or not sources:
-            yield _Suspicion(command=command, language="C" * draws, draws=draws, text=text, attempt=_BUILT)
+        yield from _of_built(command, program, text, scripts)
+
+
+def _of_built(command: Command, program: str, text: str, scripts: Mapping[str, str]) -> Iterator[_Suspicion]:
+    """Yield what the sources of a built program show; that nobody can read it where there are none."""
+    draws, threads = [*compiled.draws_of(program, scripts)], [*compiled.threads_of(program, scripts)]
+    option = compiled.seed_option(program, scripts)
+    attempt = f"give it a fixed seed: {option} N" if option and option not in text else _BUILT
+    for place in draws[:1]:
+        yield _Suspicion(command=command, language="C", draws=True, text=text, attempt=attempt, place=place)
+    for place in threads[:1]:
+        yield _Suspicion(command=command, language="C", draws=False, text=text, attempt=_ONE_THREAD, place=place)
+    if not compiled.sources_of(program, scripts):
+        yield _Suspicion(command=command, language="", draws=False, text=text, attempt=_BUILT)
+
+
+def _recipes(text: str) -> str:
+    """Return the recipes of a makefile as a text for a shell, with the values of its variables."""
+    values = dict(_VARIABLE.findall(text))
+    lines = [line.lstrip("\t@+-") for line in text.replace("\\\n", " ").splitlines() if line.startswith("\t")]
+    used = re.compile(r"\$[({](\w+)[)}]")
+    for _ in range(_DEEPEST):
+        lines = [used.sub(lambda found: values.get(found[1], "…"), line) for line in lines]
+    return "\n".join(line.replace("$$", "$") for line in lines)
 
 
 def _is_own(word: str) -> bool:
@@ -401,8 +469,7 @@ def started(source: str) -> list[Command]:
             texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
             context = " ".join(each for each in texts if isinstance(each, str))
             found += (replace(each, context=context) for each in _commands(node, named))
-    python = re.compile(r"python[\d.]*|…|envbuild")
-    return [each for each in found if each.words and not python.fullmatch(posixpath.basename(each.words[0]))]
+    return [each for each in found if each.words and not _PYTHON.fullmatch(posixpath.basename(each.words[0]))]
 
 
 def _starts(function: ast.expr) -> bool:

@@ -7,11 +7,13 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET
 
+from envbuild.core.notebooks import in_cells
 from envbuild.core.patterns import lazy
 from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.record.compare_printed import only_order_differs
@@ -32,7 +34,7 @@ from envbuild.verification.causes.proofs import (
 )
 from envbuild.verification.causes.source_causes import of_operations, of_sources
 from envbuild.verification.masking.ignoring import ignoring
-from envbuild.verification.masking.lines import TextDifference, difference_of, short
+from envbuild.verification.masking.lines import difference_of, short
 
 _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
 _ORDER = 22
@@ -57,7 +59,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *evidence.found,
         *_of_the_run(evidence),
         *_of_processes(evidence),
-        *_of_texts(evidence.texts),
+        *_of_texts(evidence),
         *(() if evidence.proven else _of_order(evidence.a, evidence.b)),
         *foreign,
         *(finding for finding, _ in called if not _is_of_table(finding, foreign)),
@@ -93,6 +95,9 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
             else msgspec.structs.replace(each, weight=BESIDE_PROVEN)
             for each in causes
         ]
+    sources = {path: text for path, text in (evidence.sources or {}).items() if path.endswith(".ipynb")}
+    if sources:
+        causes = [msgspec.structs.replace(each, where=in_cells(each.where, sources)) for each in causes]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
 
 
@@ -288,14 +293,35 @@ def _has_fewer_threads(switch: SwitchRecord) -> bool:
     return "threads" in switch.name and 0 < end < wanted
 
 
-def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
-    """Yield files that differ only by what is different in every run."""
-    for text in texts:
-        kind = difference_of(text.before, text.after)
-        if kind:
+_SEED = lazy(r"\bseed\b[^\w\n]{0,12}(?:is|to|of|=)?[^\w\n]{0,3}(\d+)", re.IGNORECASE)
+"""How programs print the seed that they have taken: ``Using random seed 1795902399``."""
+_SHOWN_SEED = 46
+"""Weight of such a line: the call that draws the seed comes before."""
+
+
+def _of_texts(evidence: Evidence) -> Iterator[Finding]:
+    """Yield files that differ only by what is different in every run, and lines with the seed of a run.
+
+    A time in one file does not explain another file, nor parameters, that differ.
+    """
+    kinds = {text.path: difference_of(text.before, text.after) for text in evidence.texts}
+    other = {each.path: each.sha256 for each in evidence.b.outputs}
+    differing = {each.path for each in evidence.a.outputs if other.get(each.path, each.sha256) != each.sha256}
+    explained = evidence.divergence is None and all(kinds.get(path) for path in differing)
+    for text in evidence.texts:
+        one, two = _SEED.search(text.before), _SEED.search(text.after)
+        if one is not None and two is not None and one[1] != two[1]:
             yield Finding(
                 area="results",
-                weight=60,
+                weight=BESIDE_PROVEN if evidence.proven else _SHOWN_SEED,
+                what=f"{text.path} shows another seed in each run: {short(text.before)!r} → {short(text.after)!r}",
+                where=f"{text.path}:{text.line}",
+                attempt="give the program a fixed seed, by an option such as --seed or in its configuration",
+            )
+        elif kind := kinds[text.path]:
+            yield Finding(
+                area="results",
+                weight=60 if explained else _CONSEQUENCE,
                 what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
                 where=f"{text.path}:{text.line}",
                 attempt=f"leave it out of the file, or out of the comparison: {ignoring(text.path)}",

@@ -168,6 +168,30 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock",
         ),
         (
+            "demo.sh: line 7: make: command not found\n",
+            "no program make in the image: add it to the spec (packages: [make]), then: envbuild lock",
+        ),
+        (
+            "demo.sh: 1: make: not found\ndemo.sh: 6: time: not found\ndemo.sh: 7: make: not found\n",
+            "no programs make, time in the image: add them to the spec (packages: [make, time]), then: envbuild lock",
+        ),
+        (
+            "make[1]: gcc: No such file or directory\nmake: *** [Makefile:45: build/x.o] Error 127\n",
+            "no program gcc in the image: add it to the spec (packages: [gcc, libc6-dev]), then: envbuild lock",
+        ),
+        (
+            "/usr/bin/env: ‘Rscript’: No such file or directory\n",
+            "no program Rscript in the image: add it to the spec (packages: [r-base-core]), then: envbuild lock",
+        ),
+        (
+            "Traceback …\nFileNotFoundError: [Errno 2] No such file or directory: PosixPath('dot')\n",
+            "no program dot in the image: add it to the spec (packages: [graphviz]), then: envbuild lock",
+        ),
+        (
+            "importlib.metadata.PackageNotFoundError: No package metadata was found for ngboost\n",
+            "add ngboost to requirements in the spec and lock again",
+        ),
+        (
             "Traceback …\nImportError: cannot import name 'AutoML' from 'flaml' "
             "(/opt/env/lib/python3.11/site-packages/flaml/__init__.py)\n",
             "the locked flaml has no AutoML: it is in one of its extras (requirements: [flaml[EXTRA]]) or in another "
@@ -189,6 +213,15 @@ def test_what_an_error_asks_for(text: str, expected: str, tmp_path: Path) -> Non
     if "network" in expected:
         online = msgspec.structs.replace(record().options, network="host")
         assert advice(text, record(options=online), tmp_path) == ""
+
+
+def test_a_project_that_asks_for_its_own_version(tmp_path: Path) -> None:
+    """A checkout of a package has no metadata in the image until it is required itself."""
+    (tmp_path / "pyproject.toml").write_text('[tool.poetry]\nname = "My_Pkg"\n')
+    text = "importlib.metadata.PackageNotFoundError: No package metadata was found for my-pkg\n"
+    assert advice(text, record(), tmp_path) == (
+        "the image lacks the project itself: add  -e .  to requirements in the spec, and  sources: [my-pkg]"
+    )
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:

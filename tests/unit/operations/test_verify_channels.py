@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.cli.render.verify import proved
 from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.lockfile import model as locks
 from envbuild.operations.events import Silent
@@ -95,6 +96,27 @@ def whole(run: Container, flip: str = "") -> int:
     run.say("test accuracy = 0.906" + ("7" if flip == "stdout" else "3") + "\n")
     run.say("took 3.1 s\nwarning " + ("b" if flip == "stderr" else "a") + "\n", stream=2)
     return 3 if flip == "end" else 0
+
+
+def test_results_that_the_program_found_are_no_proof_of_what_makes_them(tmp_path: Path) -> None:
+    """Make, DVC and the like leave out what is done; the user is informed of it."""
+
+    def fit(run: Container, number: int) -> int:
+        if not (run.project / "model.bin").exists():
+            (run.project / "model.bin").write_bytes(b"weights")
+        run.say("done\n")
+        return 0
+
+    first = verified(tmp_path, fit)
+    assert first.doubts is not None  # nobody compared the host
+    assert first.doubts.done is None
+    (tmp_path / "model.bin").write_bytes(b"weights")  # as ``envbuild run`` leaves it
+    second = verified(tmp_path, fit)
+    assert second.doubts is not None
+    assert second.doubts.done is not None
+    assert second.doubts.done.files == ("model.bin",)
+    (line,) = [" ".join(line) for line in proved(second) if "not made again" in " ".join(line)]
+    assert "not made again: model.bin, which run " in line
 
 
 @pytest.mark.parametrize("channel", ["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"])

@@ -261,8 +261,10 @@ def test_any_folder_gives_a_valid_starter(
 def test_pins_of_other_tools_are_not_passed_over(tmp_path: Path) -> None:
     """A project that uv, poetry, pipenv or conda pins gets the command that takes the pins over."""
     (tmp_path / "environment.yml").write_text("name: lab\ndependencies: [numpy]\n")
-    found = detect_project(tmp_path)
-    assert found.export == "conda run -n lab python -m pip list --format=freeze > requirements.txt"
+    taken = "conda run -n lab python -m pip list --format=freeze > requirements.txt"
+    assert detect_project(tmp_path).export == taken
+    (tmp_path / "environment.yml").rename(tmp_path / "conda.yaml")  # as MLflow has it
+    assert detect_project(tmp_path).export == taken
     (tmp_path / "uv.lock").write_text("version = 1\n")
     assert detect_project(tmp_path).export.startswith("uv export ")
     assert "# uv.lock pins this project's packages. To take its pins: uv export --frozen" in starter_spec(tmp_path)
@@ -354,6 +356,7 @@ def test_requirements_of_poetry_are_written_as_pip_has_them(tmp_path: Path) -> N
         '[tool.poetry]\nname = "mine"\n[tool.poetry.dependencies]\npython = "^3.13"\nnumpy = "^1.24.0"\n'
         'scipy = "~1.11"\npandas = "*"\ntorch = "2.1.*"\nzero = "^0.3"\nhttpx = ">=0.2 , <1"\nray = "2.9.0"\n'
         'odd = "^1 || ^2"\nx = {version = "^2.0", extras = ["a", "b"], markers = "python_version >= \'3.9\'"}\n'
+        'several = [{version = ">=1,<2", markers = "python_version < \'3.14\'"}, {version = ">=3"}]\n'
         'own = {path = "../own"}\nmaybe = {version = "1", optional = true}\n'
     )
     spec = guessed(tmp_path)
@@ -368,6 +371,78 @@ def test_requirements_of_poetry_are_written_as_pip_has_them(tmp_path: Path) -> N
             "httpx<1,>=0.2",
             "ray==2.9.0",
             "odd",
+            'several<2,>=1; python_version < "3.14"',
+            "several>=3",
             'x[a,b]<3,>=2.0; python_version >= "3.9"',
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "packages", "files"),
+    [
+        ("run.sh", "set -e\n# gcc\nCFLAGS=-O3 make all | tee log\nwget x; git pull\n", ("make",), "run.sh"),
+        ("run.sh", "if [ -e 'java x' ]; then Rscript fit.R && echo make; fi\n", ("r-base-core",), "run.sh"),
+        ("run.sh", "x=$(dot -V)\nfor i in 1 2; do unzip $i; done\n", ("graphviz", "unzip"), "run.sh"),
+        ("Makefile", "CC = g++ # ours\nall:\n\t@$(CC) a.cc -o a\n", ("g++", "make"), "Makefile"),
+        ("makefile", "train: data\n\tpython train.py\n", ("make",), "makefile"),
+        ("Makefile", "clean:\n\trm -rf x\n", (), ""),
+        ("tools/run.py", "import os, subprocess\nsubprocess.run(['ffmpeg', x])\nos.system('make -j')\n",
+         ("ffmpeg", "make"), "tools/run.py"),
+        ("train.py", "import subprocess\nsubprocess.run(['git', 'log'])\nmodel.run('make')\nx = 'gcc'\n", (), ""),
+        ("docker/run.sh", "make\n", (), ""),
+    ],
+)  # fmt: skip
+def test_programs_that_a_project_starts_bring_their_packages(
+    name: str, text: str, packages: tuple[str, ...], files: str, tmp_path: Path
+) -> None:
+    """Shell scripts, makefiles and Python's calls; no downloads, no ``git``, no comments and quotes."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert tuple(each.name for each in guessed(tmp_path).packages) == packages
+    shown = f"# Debian packages with programs that {files} start; libraries that wheels need are found and added.\n"
+    assert (shown in starter_spec(tmp_path)) is bool(packages)
+
+
+def test_what_has_no_wheel_is_built(tmp_path: Path) -> None:
+    """Hydra needs a package of which the index has no wheel: without it a release of 2019 would be locked."""
+    spec = guessed(project(tmp_path, train_py="import hydra\n"))
+    assert (spec.requirements, spec.sources) == (("hydra-core",), ("antlr4-python3-runtime",))
+    (tmp_path / "requirements.txt").write_text("numpy\nomegaconf>=2.3\n")
+    assert guessed(tmp_path).sources == ("antlr4-python3-runtime",)
+    (tmp_path / "requirements.txt").write_text("numpy\nhydra-zen-omegaconf\n")
+    assert guessed(tmp_path).sources == ()
+
+
+def test_modules_of_the_project_and_of_python_2_are_no_packages(tmp_path: Path) -> None:
+    """Packages next to a script or around a module are the project's; a library's name stays a library's."""
+    project(
+        tmp_path,
+        rl__train_py="import agents, torch\nfrom deep.er import x\n",
+        rl__agents__loss_py="import agents, numpy\n",
+        rl__torch__fit_py="import torch\n",
+        rl__deep__er_py="",
+        grid_py="try:\n    from queue import Queue\nexcept ImportError:\n    from Queue import Queue\n",
+        sub__setup_py="import setuptools\n",
+    )
+    assert (guessed(tmp_path).requirements, detect_project(tmp_path).unknown) == (("numpy", "torch"), ())
+
+
+def test_notebooks_in_a_folder_bring_what_runs_them(tmp_path: Path) -> None:
+    """A project of notebooks alone needs a kernel, wherever they are; scripts next to them do not."""
+    cell = {"cells": [{"cell_type": "code", "source": ["import numpy\n"]}]}
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "a.ipynb").write_text(json.dumps(cell))
+    assert guessed(tmp_path).requirements == ("ipykernel", "nbconvert", "numpy")
+    (tmp_path / "fit.py").write_text("import numpy\n")
+    assert guessed(tmp_path).requirements == ("numpy",)
+
+
+def test_a_package_next_to_its_examples_is_named(tmp_path: Path) -> None:
+    """Examples in a folder import the package that the project is, and it may ask for its own version."""
+    (tmp_path / "pyproject.toml").write_text(_OWN)
+    project(tmp_path, examples__fit_py="import my_pkg\n")
+    assert "sources: [my-pkg]" not in starter_spec(tmp_path)
+    (tmp_path / "my_pkg").mkdir()
+    (tmp_path / "my_pkg" / "__init__.py").touch()
+    assert "if requirements have  - -e .  and the spec  sources: [my-pkg]" in starter_spec(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from envbuild.operations.verification.experiments import _of_programs
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked
 from envbuild.verification.causes.evidence import Culprit, Evidence
-from envbuild.verification.causes.foreign import scripts_named, shell_commands, suspicions
+from envbuild.verification.causes.foreign import of_command, scripts_named, shell_commands, suspicions
 from envbuild.verification.causes.ranking import rank_causes
+from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.ran import Ran
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
@@ -159,3 +161,73 @@ def test_a_gpu_that_no_framework_computes_on() -> None:
     assert [each.area for each in found][-1] == "gpu"
     assert len(found) > 1
     assert rank_causes(evidence(kernels, scripts={})) == ()
+
+
+_C = """// time(0)
+int main(int argc, char **argv) {
+    if (find("-seed"))
+        seed = atoi(argv[1]);
+    else
+        seed = (unsigned) time(NULL);
+    for (a = 0; a < n; a++) pthread_create(&pt[a], NULL, Train, (void *)a);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [("bash", "demo.sh"), ("sh", "-e", "demo.sh"), ("make", "vectors"), ("./build/glove",)]
+)
+def test_a_run_that_is_a_shells_names_its_built_programs(command: tuple[str, ...]) -> None:
+    """Seeds and threads are found in the sources of what a script or a makefile starts, by file and line."""
+    scripts = {
+        "demo.sh": "make\nbuild/glove -iter 3 < x > y\n",
+        "Makefile": "BIN = ./build\nvectors:\n\t@$(BIN)/glove > $@\n",
+        "src/glove.c": _C,
+        "src/other.c": "int main() { srand(time(0)); }",
+    }
+    first, second = rank_causes(evidence("", scripts=scripts, a=record(command=command), b=record(command=command)))
+    assert (first.where, second.where) == ("src/glove.c:6", "src/glove.c:7")
+    assert "draws random numbers from another seed in each run ('seed = (unsigned) time('" in first.what
+    assert first.attempt == "give it a fixed seed: -seed N"
+    assert "runs threads" in second.what
+
+
+def test_a_run_that_is_python_or_whose_sources_show_nothing_names_no_program() -> None:
+    """Python's own programs have causes of their own; a program whose sources are known and quiet is none."""
+    quiet = {"demo.sh": "./fit data\n", "fit.c": "int main() { srand(7); }"}
+    assert list(of_command(("bash", "demo.sh"), quiet)) == []
+    for command in (("python3.11", "./x"), ("train.py",), ("-m", "train"), ()):
+        assert list(of_command(command, quiet)) == []
+    (unread,) = of_command(("bash", "demo.sh"), {"demo.sh": quiet["demo.sh"]})
+    assert not unread.draws
+
+
+def _left(value: str) -> tuple[Output, ...]:
+    return (Output(path="w.bin", size=2, sha256=value * 64, change="created"),)
+
+
+def test_a_time_in_one_file_does_not_explain_another() -> None:
+    """``--ignore stderr`` helps nobody whose weights differ: what may explain all comes first."""
+    text = TextDifference(path="stderr", line=3, before="at 05:16:03", after="at 05:16:04")
+    (alone,) = rank_causes(evidence("", texts=[text]))
+    other = evidence(
+        "import subprocess\nsubprocess.run(['./sim'])\n", scripts={}, texts=[text], a=record(outputs=_left("1"))
+    )
+    named = rank_causes(replace(other, b=record(outputs=_left("2"))))
+    assert alone.weight == 60
+    assert [each.where for each in named] == ["train.py:2", "stderr:3"]
+
+
+def test_a_seed_that_is_printed_is_named() -> None:
+    """A line shows that the seed is another one, whoever drew it; equal seeds, and the word alone, show nothing."""
+
+    def causes(before: str, after: str) -> list[str]:
+        text = TextDifference(path="stdout", line=1, before=before, after=after)
+        return [each.what.partition(":")[0] for each in rank_causes(evidence("", texts=[text]))]
+
+    assert causes("Using random seed 1795902399", "Using random seed 1795902400") == [
+        "stdout shows another seed in each run"
+    ]
+    assert causes("Random seed: 7, loss 1", "Random seed: 9, loss 2") == ["stdout shows another seed in each run"]
+    assert causes("seed 7 loss 0.25", "seed 7 loss 0.26") == []
+    assert causes("seeds 7", "seeds 8") == []

@@ -36,10 +36,11 @@ def _record(call: Any, values: Any, process: Process) -> None:
 def _values(call: Any, values: Any) -> Iterator[tuple[str, Any, str]]:
     from ..parameters import flat
 
-    given = {str(name) for name, value in values.items() if isinstance(value, (str, list, tuple))}
+    # tyro joins words by hyphens here, and by underscores in what it calls with.
+    given = {str(name).replace("-", "_") for name, value in values.items() if isinstance(value, (str, list, tuple))}
     for whole, value in _arguments(call).items():
         for name, part in flat(whole, value):
-            yield name, part, COMMAND if name in given else DEFAULT
+            yield name, part, COMMAND if name.replace("-", "_") in given else DEFAULT
 
 
 def _arguments(call: Any) -> dict[str, Any]:
