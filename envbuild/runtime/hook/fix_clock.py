@@ -1,8 +1,9 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
 The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times`` and ``resource.getrusage`` return a time that
-goes on by one millisecond at each call, and by what was slept. The standard
-library itself keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
+goes on by one millisecond at each call, and by what was slept; not by what threads sleep that run nothing of the
+program's, such as one of a notebook's kernel that looks for its parent once in a second. The standard library itself
+keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
 ``time`` are bound methods: where one is an attribute of a class, as ``time.localtime`` is of ``logging.Formatter``, it
 is called without the object, like a function of C.
 
@@ -76,7 +77,8 @@ class Clock:
         sleep = time.sleep
 
         def slept(self: Clock, seconds: float) -> None:
-            self.now += int(seconds * 1e9) * self.scale
+            if not self.callers.is_of_package_alone(sys._getframe(1)):
+                self.now += int(seconds * 1e9) * self.scale
             sleep(seconds)
 
         clock.sleep = MethodType(slept, self)
