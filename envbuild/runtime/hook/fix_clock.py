@@ -1,9 +1,9 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
 The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times`` and ``resource.getrusage`` return a time that
-goes on by one millisecond at each call, and by what was slept; not by what threads sleep that run nothing of the
-program's, such as one of a notebook's kernel that looks for its parent once in a second. The standard library itself
-keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
+goes on by one millisecond at each call, and by what was slept. What threads sleep that run nothing of the program's is
+of the time that such threads get alone: one of a notebook's kernel looks for its parent once in a second. The standard
+library itself keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``). Those of
 ``time`` are bound methods: where one is an attribute of a class, as ``time.localtime`` is of ``logging.Formatter``, it
 is called without the object, like a function of C.
 
@@ -53,20 +53,23 @@ class Clock:
     def __init__(self, callers: Callers, setting: str = "") -> None:
         self.now, self.tick, self.scale = map(int, setting.split("/")) if setting else (_START, _TICK, 1)
         self.callers = callers
+        self.aside = 0
+        """What threads have slept that run nothing of the program's: of their own time alone."""
         self.counts: dict[str, int] = {}
         self._library = os.path.dirname(os.__file__) + os.sep
 
     def read(self, call: str, frame: FrameType | None) -> int | None:
         """Return the time for a call from a frame, in nanoseconds and a tick later than before; None: the real one."""
         place = self.callers.note("clock", call, frame)
+        aside = self.aside if self.aside and self.callers.is_of_package_alone(frame) else 0
         if not self.callers.wanted:
             self.now += self.tick
-            return self.now
+            return self.now + aside
         if place in self.callers.wanted:
             return None
         self.counts[place] = count = self.counts.get(place, 0) + 1
         line = place.rpartition(":")[2]  # "None" of code that has none, such as some that an exception ends
-        return self.now + count * self.tick + (int(line) if line.isdecimal() else 0) * (self.tick // _PARTS)
+        return self.now + aside + count * self.tick + (int(line) if line.isdecimal() else 0) * (self.tick // _PARTS)
 
     def install(self) -> None:
         """Put the fixed time in the place of the clock's, for all but the standard library's own waiting."""
@@ -77,8 +80,11 @@ class Clock:
         sleep = time.sleep
 
         def slept(self: Clock, seconds: float) -> None:
-            if not self.callers.is_of_package_alone(sys._getframe(1)):
-                self.now += int(seconds * 1e9) * self.scale
+            passed = int(seconds * 1e9) * self.scale
+            if self.callers.is_of_package_alone(sys._getframe(1)):
+                self.aside += passed
+            else:
+                self.now += passed
             sleep(seconds)
 
         clock.sleep = MethodType(slept, self)

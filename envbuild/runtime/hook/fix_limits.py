@@ -2,10 +2,10 @@
 
 A wait that has come to its limit goes on, for as long again or ``_PATIENCE`` seconds, whichever is longer: those of
 ``threading``, ``queue``, ``multiprocessing``, ``concurrent.futures``, ``subprocess``, ``select`` and asyncio, and
-alarms and timers (``signal``), locks (``acquire(timeout=)``) and what sockets receive and accept (``settimeout``). A
-program that asks now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and
-all together for ``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for
-nothing but the next moment. What sockets send, or connect to, keeps its limits too: a part of it may be on its way.
+alarms and timers (``signal``), locks (``acquire(timeout=)``) and what sockets do (``settimeout``). A program that asks
+now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and all together for
+``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for nothing but the
+next moment.
 """
 
 from __future__ import annotations
@@ -201,7 +201,10 @@ class Limits:
         module.wait = self._again(module.wait, 1, lambda found: not found)
 
     def _sockets(self) -> None:
-        """Receive and accept again where a limit was reached; its line is the one that set it."""
+        """Receive and accept again where a limit was reached; its line is the one that set it.
+
+        Where they send or connect, a part of it is on its way then: these have more time from the beginning.
+        """
         import socket
         from weakref import WeakKeyDictionary
 
@@ -236,7 +239,28 @@ class Limits:
 
             return received
 
+        def longer(original: Any) -> Any:
+            @functools.wraps(original)
+            def sent(one: Any, *arguments: Any, **options: Any) -> Any:
+                seconds, place = one.gettimeout(), places.get(one, "")
+                more = self._more_of(place, seconds) if seconds else 0.0
+                if more <= 0:
+                    return original(one, *arguments, **options)
+                begin = self.monotonic()
+                limit(one, seconds + more)
+                try:
+                    return original(one, *arguments, **options)
+                finally:
+                    limit(one, seconds)
+                    spent = self.monotonic() - begin
+                    if spent >= seconds + more:
+                        self.spend(place, spent)
+
+            return sent
+
         kind.settimeout = limited
+        for name in ("connect", "connect_ex", "send", "sendall", "sendto"):
+            setattr(kind, name, longer(getattr(kind, name)))
         for name in ("recv", "recv_into", "recvfrom", "recvfrom_into", "accept"):
             setattr(kind, name, again(getattr(kind, name)))
 

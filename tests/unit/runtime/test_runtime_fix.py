@@ -325,7 +325,7 @@ def test_who_is_never_ready_is_waited_for_once() -> None:
 
 @pytest.mark.subprocess
 def test_what_packages_threads_sleep_moves_no_fixed_clock() -> None:
-    """A kernel of notebooks looks for its parent once in a second: how often in a run follows the machine's load."""
+    """A kernel looks for its parent once in a second: how often in a run follows the load. Its waits have an end."""
     program = (
         "import threading, time\n"
         "fix_clock.Clock(callers).install()\n"
@@ -333,7 +333,8 @@ def test_what_packages_threads_sleep_moves_no_fixed_clock() -> None:
         "    names = {}\n"
         "    exec(compile(text, file, 'exec'), names)\n"
         "    return names['f']\n"
-        "poll = of('/env/site-packages/ipykernel/parentpoller.py', 'import time\\ndef f(): time.sleep(0.01)')\n"
+        "poll = of('/env/site-packages/ipykernel/parentpoller.py',\n"
+        "    'import time\\ndef f():\\n    end = time.time() + 0.01\\n    while time.time() < end: time.sleep(0.01)')\n"
         "cell = of('/tmp/ipykernel_7/1.py', 'import time\\ndef f(): time.sleep(0.01)')\n"
         "call = of('/env/site-packages/package/calls.py', 'def f(function): function()')\n"
         "passed = []\n"
@@ -348,7 +349,7 @@ def test_what_packages_threads_sleep_moves_no_fixed_clock() -> None:
         "print(json.dumps(passed))\n"
     )
     tick, slept = 1_000_000, 10_000_000
-    assert _found("fix_clock", program) == [tick, tick + slept, tick + slept, tick + slept]
+    assert _found("fix_clock", program) == [4 * tick, tick + slept, tick + slept, 4 * tick + slept]
 
 
 @pytest.mark.subprocess
@@ -659,6 +660,39 @@ def test_limits_that_c_keeps_to_are_not_reached() -> None:
     assert lines == [f"/project/program.py:{number}" for number in (7, 9)]
     found, _ = _found("fix_limits", _OF_C.replace("REAL", "['/project/program.py:7', '/project/program.py:9']"))
     assert found == [False, False, None, 0.01, False]
+
+
+_SENT = """code = '''
+import socket, threading, time
+found = []
+mine, theirs = socket.socketpair()
+for each, option in ((mine, socket.SO_SNDBUF), (theirs, socket.SO_RCVBUF)):
+    each.setsockopt(socket.SOL_SOCKET, option, 4096)
+mine.settimeout(0.05)
+def received():
+    time.sleep(0.3)
+    left = 1_000_000
+    while left: left -= len(theirs.recv(65536))
+    found.append("all")
+taker = threading.Thread(target=received, daemon=True)
+taker.start()
+try: mine.sendall(bytes(1_000_000)); taker.join()
+except TimeoutError: found.append("a part")
+found.append(mine.gettimeout())
+'''
+callers = Callers(lambda path: path.endswith('program.py'), frozenset(REAL))
+fix_limits.Limits(callers).install()
+names = {}
+exec(compile(code, "/project/program.py", "exec"), names)
+print(json.dumps(names["found"]))
+"""
+
+
+@pytest.mark.subprocess
+def test_what_sockets_send_has_more_time_from_the_beginning() -> None:
+    """All of it arrives once; a line may keep its own limit."""
+    assert _found("fix_limits", _SENT.replace("REAL", "()")) == ["all", 0.05]
+    assert _found("fix_limits", _SENT.replace("REAL", "['/project/program.py:7']")) == ["a part", 0.05]
 
 
 @pytest.mark.subprocess
