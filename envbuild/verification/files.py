@@ -69,15 +69,17 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
     def own() -> Mapping[bytes, bytes]:
         return own_names(paths, masks)
 
+    fixed = _has_fixed_clock(record)
     return masks.with_files(
         drawn_names(paths),
         digests,
         record.duration or 0.0,
         _processes(record),
         on_several_hosts=record.rank is not None,
-        strict=record.duration is not None and not _has_fixed_clock(record),
+        strict=record.duration is not None and not fixed,
         own=own,
         own_processes=frozenset(number for each in record.processes for number in (each.pid, each.parent) if number),
+        has_fixed_clock=fixed,
     )
 
 

@@ -240,7 +240,7 @@ class Masks:
         self._days: tuple[float, float] | None = None
         self._processes = range(0)
         self._own_processes: frozenset[int] = frozenset()
-        self.on_several_hosts = False
+        self.on_several_hosts = self.has_fixed_clock = False
         self._left_alone = frozenset() if days else OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
@@ -261,6 +261,7 @@ class Masks:
         strict: bool = False,
         own: Callable[[], Mapping[bytes, bytes]] | None = None,
         own_processes: frozenset[int] = frozenset(),
+        has_fixed_clock: bool = False,
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -276,10 +277,11 @@ class Masks:
             own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
                 under which it is compared.
             own_processes: numbers of processes that it had without doubt.
+            has_fixed_clock: it was an experiment with one.
         """
         other = copy(self)
         other._strict, other._own = strict, own
-        other.on_several_hosts = on_several_hosts
+        other.on_several_hosts, other.has_fixed_clock = on_several_hosts, has_fixed_clock
         other._processes, other._own_processes = processes, own_processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
