@@ -443,6 +443,30 @@ def test_an_address_that_may_be_a_digest_is_quoted(tmp_path: Path) -> None:
     assert not [*made_addresses(session, Measuring(makes_hex=False))]
 
 
+@pytest.mark.parametrize(
+    ("key", "hexadecimal", "quoted"),
+    [("run_id", True, True), ("id", True, True), ("run_id", False, False), ("digest", True, False)],
+)
+def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
+    tmp_path: Path, key: str, *, hexadecimal: bool, quoted: bool
+) -> None:
+    """JSON leaves it out by its key: where the sources make hexadecimal digits, a run has to show that it is drawn."""
+    done, runs = {}, []
+    for number, digits in enumerate(("1a2b3c4d", "2a2b3c4d")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "out").write_text(f'{{"{key}": "{digits}", "loss": 0.25}}\n')
+        (folder / "err").write_text("")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    able = Measuring(makes_hex=hexadecimal, uuids="drawn")
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
+    assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
+
+
 def test_lines_whose_numbers_of_few_digits_are_measured_too_are_known() -> None:
     """``Time: 0.730 (0.731)``: what a fixed clock has shown of all of its numbers is not quoted once more."""
     line, other = "line 2, number 3 of 4", "line 2, number 4 of 4"
