@@ -85,7 +85,7 @@ def install(callers: Callers | None = None) -> None:
 
 
 _patience = _Patience()
-_ready = fix_ready.Ready(_Patience().wait)
+_ready = fix_ready.Ready(_Patience().wait, lambda code: is_own(code))
 connections = _ready.connections
 _patient: set[int] = set()
 """Threads that wait for others because of the order, and not by a limit of the program's."""
@@ -101,6 +101,11 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 def is_waiting(thread: int) -> bool:
     """Return whether a thread waits so that others come first; the program knows nothing of that wait."""
     return thread in _patient
+
+
+def is_own(code: Any) -> bool:
+    """Return whether code is the project's; without ``callers``, no library's."""
+    return _callers.is_project(code) if _callers is not None else not code.co_filename.startswith(_LIBRARY)
 
 
 def noted(call: str, frame: Any) -> None:

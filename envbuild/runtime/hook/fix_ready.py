@@ -3,24 +3,23 @@
 ``multiprocessing.connection.wait``, ``select.select`` and selectors go on to wait where the project calls them and
 something can be read: until all that was asked for can be, as long as patience lasts. So whoever serves several pipes,
 sockets or processes finds them in the order in which it named them. One that was waited for in vain is waited for no
-more, until it was ready once. Where the standard library itself waits, all stays as it is; so do ``select.poll`` and
+more, until it was ready once. Where libraries and packages wait, all stays as it is; so do ``select.poll`` and
 ``select.epoll``, which are types of C.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from types import CodeType
     from typing import Any
 
 _MOMENT = 0.002
 """Seconds between two looks at those that are waited for."""
-_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _sleep = time.sleep
 
 
@@ -29,10 +28,11 @@ class Ready:
 
     Args:
         wait: calls a function with the seconds that it may take (fix_order.py).
+        is_project: whether code is the project's.
     """
 
-    def __init__(self, wait: Callable[[Callable[[float], None]], None]) -> None:
-        self._wait = wait
+    def __init__(self, wait: Callable[[Callable[[float], None]], None], is_project: Callable[[CodeType], bool]) -> None:
+        self._wait, self._is_project = wait, is_project
         self._monotonic = time.monotonic
         self._idle: set[int] = set()
 
@@ -67,12 +67,12 @@ class Ready:
 
     def connections(self, module: Any) -> None:
         """Reach ``wait`` of ``multiprocessing.connection``, or of a copy of it."""
-        take, package = module.wait, str(module.__name__).partition(".")[0]
+        take = module.wait
 
         def waited(object_list: Any, timeout: float | None = None) -> Any:
             objects = list(object_list)
             found = take(objects, timeout)
-            if not found or _of_library(sys._getframe(1), package):
+            if not found or not self._is_project(sys._getframe(1).f_code):
                 return found
             self.until_all([_number(each) for each in objects], lambda: [_number(each) for each in take(objects, 0)])
             ready = {_number(each) for each in take(objects, 0)}
@@ -86,7 +86,7 @@ class Ready:
         def waited(rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None) -> Any:
             reading, writing, failing = list(rlist), list(wlist), list(xlist)
             found = take(reading, writing, failing, timeout)
-            if not found[0] or _of_library(sys._getframe(1)):
+            if not found[0] or not self._is_project(sys._getframe(1).f_code):
                 return found
             self.until_all(
                 [_number(each) for each in reading], lambda: [_number(each) for each in take(reading, (), (), 0)[0]]
@@ -102,7 +102,7 @@ class Ready:
 
         def selected(selector: Any, timeout: float | None = None) -> Any:
             found = take(selector, timeout)
-            if not any(events & EVENT_READ for _, events in found) or _of_library(sys._getframe(1)):
+            if not any(events & EVENT_READ for _, events in found) or not self._is_project(sys._getframe(1).f_code):
                 return found
             keys = [key for key in selector.get_map().values() if key.events & EVENT_READ]
             self.until_all(
@@ -110,7 +110,7 @@ class Ready:
                 lambda: [key.fd for key, events in take(selector, 0) if events & EVENT_READ],
             )
             order = {fd: number for number, fd in enumerate(selector.get_map())}
-            return sorted(take(selector, 0), key=lambda pair: order[pair[0].fd])
+            return sorted(take(selector, 0), key=lambda pair: order.get(pair[0].fd, 0))
 
         kind.select = selected
 
@@ -118,10 +118,3 @@ class Ready:
 def _number(waitable: Any) -> int:
     """Return the descriptor of what can be waited for."""
     return waitable if isinstance(waitable, int) else int(waitable.fileno())
-
-
-def _of_library(frame: Any, package: str = "") -> bool:
-    """Whether the standard library itself waits, or a package that has a copy of it."""
-    file = frame.f_code.co_filename
-    own = str(frame.f_globals.get("__name__")).partition(".")[0] == package
-    return own or (file.startswith(_LIBRARY) and "-packages" not in file)
