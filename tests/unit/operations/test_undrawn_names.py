@@ -413,7 +413,9 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
         lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n",
     )
     log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
-    started = cast(ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=()))
+    started = cast(
+        ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=(), environment_changed={})
+    )
     logs = (log,) if left_log else ()
     made = [Ran(record=record(id=each, outputs=logs, processes=(started,))) for each in texts]
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
