@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from envbuild.core.patterns import lazy
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
@@ -18,6 +19,9 @@ from envbuild.verification.content.ocdbt import may_be_parts
 from envbuild.verification.masking.days import Clocks
 from envbuild.verification.masking.masks import Masks
 
+_ZONE = "TZ"
+_POSIX = lazy(r"[A-Za-z]{3,}([+-]?\d{1,2})")
+"""A time zone of POSIX without a summer time, by the hours that it is behind UTC: ``JST-9``."""
 _OTHERS = 64
 """Numbers behind that of the last process of Python that others may have."""
 
@@ -69,16 +73,40 @@ def with_files_of(record: Record, masks: Masks) -> Masks:
     def own() -> Mapping[bytes, bytes]:
         return own_names(paths, masks)
 
+    fixed = _has_fixed_clock(record)
     return masks.with_files(
         drawn_names(paths),
         digests,
         record.duration or 0.0,
         _processes(record),
         on_several_hosts=record.rank is not None,
-        strict=record.duration is not None and not _has_fixed_clock(record),
+        strict=record.duration is not None and not fixed,
         own=own,
         own_processes=frozenset(number for each in record.processes for number in (each.pid, each.parent) if number),
+        has_fixed_clock=fixed,
+        zones=tuple(each for name in zones_of(record) if (each := _ahead(name, record.start)) is not None),
     )
+
+
+def zones_of(record: Record) -> tuple[str, ...]:
+    """Return the time zones that the program has set (``TZ``), each once."""
+    values = (each.environment_changed.get(_ZONE) for each in record.processes)
+    return tuple(dict.fromkeys(value for value in values if value))
+
+
+def _ahead(name: str, start: str) -> float | None:
+    """Return the seconds by which local time was ahead of UTC when a run began; None of a zone that is not known."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    moment = datetime.fromisoformat(start.replace("Z", "+00:00"))
+    found = _POSIX.fullmatch(name)
+    if found is not None:
+        return -float(found[1]) * 3600
+    try:
+        offset = moment.astimezone(ZoneInfo(name)).utcoffset()
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+    return offset.total_seconds() if offset is not None else None
 
 
 def _has_fixed_clock(record: Record) -> bool:

@@ -168,6 +168,9 @@ def _of_variations(
                 found = replace(evidence, proven=("memory",))
                 found = _with_culprits(laboratory, found, fixed, plain.luck)
                 return _with_others(laboratory, found, fixed, [each for each in possible if each != name]), None
+            if "collection" in suspects(evidence) and (fixed := _by_way_of(laboratory, name, "collection")):
+                found, others = replace(evidence, proven=("collection",)), [each for each in possible if each != name]
+                return _with_others(laboratory, found, fixed, others), None
             # What moves objects in memory is among the others: the order of the environment.
             others = [each for each in possible if each != name and (name != "layout" or each != "environment")]
             return _with_others(laboratory, found, plain.runs, others), None
@@ -223,12 +226,24 @@ def _by_memory(laboratory: Laboratory, name: str) -> list[Ran]:
 
     What is varied puts other things into memory that nothing wrote later: an address, a name.
     """
-    fixed = laboratory.pair(("memory",))
-    if name == "memory" or not laboratory.equal(fixed):
+    if name == "memory":
+        fixed = laboratory.pair(("memory",))
         return fixed if laboratory.equal(fixed) else []
+    fixed = _by_way_of(laboratory, name, "memory")
+    return fixed if fixed and _is_read(laboratory, fixed, ("memory",)) else []
+
+
+def _by_way_of(laboratory: Laboratory, name: str, suspect: str) -> list[Ran]:
+    """Return equal runs with a suspect fixed, if what was varied makes no difference then: it acts through that.
+
+    One variable more makes a few objects more, and garbage is collected after so many.
+    """
+    fixed = laboratory.pair((suspect,))
+    if not laboratory.equal(fixed):
+        return []
     varied = [each for each in _VARIATIONS if each == name]
-    moved = laboratory.moved(("memory",)) if name == "layout" else laboratory.pair(("memory",), varied)
-    return fixed if laboratory.equal(fixed, moved) and _is_read(laboratory, fixed, ("memory",)) else []
+    moved = laboratory.moved((suspect,)) if name == "layout" else laboratory.pair((suspect,), varied)
+    return fixed if laboratory.equal(fixed, moved) else []
 
 
 def _may_be_varied(laboratory: Laboratory, evidence: Evidence, varied: Collection[Variation]) -> list[Variation]:

@@ -57,6 +57,8 @@ _UUID = lazy(
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
 _BARE_UUID = lazy(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
 """Without dashes, of which those with a time of the run are masked."""
+_BEHIND_KEY = lazy(rb'"[A-Za-z_]{0,60}[Ii][Dd]"\s{0,4}:\s{0,4}"([0-9a-f]{8,31})"')
+"""Shorter ones that JSON has under the name of an identity, where they are left out (``values.string``)."""
 _ANY_ADDRESS = lazy(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
 _ADDRESS = lazy(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
@@ -239,14 +241,15 @@ def _numbered(session: Session) -> Iterator[tuple[int, Ran]]:
 
 
 def _uuids_of(session: Session, record: Record, found: Repeated, known: Collection[str]) -> dict[str, list[str]]:
-    """Return the UUIDs that a run has alone, by stream or file, each once; large files are left out."""
+    """Return the UUIDs, and shorter identities, that a run has alone, by stream or file; large files are left out."""
     masks = masks_of(record)
     names = _found_in(session, record, found, _UUID)
     bare = _where(
         _found_in(session, record, found, _BARE_UUID), lambda name: is_of_run(moment_of_bare_uuid(name), masks)
     )
-    both = {place: [*each, *bare.get(place, ())] for place, each in names.items()}
-    return _where(both, lambda name: shortened(name) not in known)
+    short = _found_in(session, record, found, _BEHIND_KEY)
+    every = {place: [*each, *bare.get(place, ()), *short.get(place, ())] for place, each in names.items()}
+    return _where(every, lambda name: shortened(name) not in known)
 
 
 def is_of_run(moment: float | None, masks: Masks) -> bool:

@@ -355,8 +355,12 @@ def _names_in_doubt(
     ``engine``: None if no further run may be made.
     """
     from envbuild.operations.verification.undrawn_names import made_addresses, undrawn_names, undrawn_uuids
+    from envbuild.verification.files import zones_of
     from envbuild.verification.references import dated_files_named, other_files_named
 
+    zones = dict.fromkeys(zones_of(run.record) for run in session.runs)
+    if len(zones) > 1:  # what is a moment of the run follows from them
+        yield f"time zones that the program sets: {' → '.join(', '.join(each) or 'none' for each in [*zones][:2])}"
     glued = any(each.glued for run in session.runs for each in run.contents.values())
     if glued or (verdict.renamed and engine is not None):
         yield from undrawn_names(session, engine, events)

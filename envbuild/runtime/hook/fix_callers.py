@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
 from zlib import crc32
 
 from ..guard import gate
@@ -19,6 +20,7 @@ PLACES = 200
 DRAWN, _SHORTEST, _LONGEST = 2000, 4, 64
 """Draws from a fixed stream of entropy that are recorded, and how many bytes of such a one."""
 _LIBRARY, _PACKAGE, _PROJECT = range(3)
+_MAIN = get_ident()
 _SEEDED = ("numpy.random",)
 """Modules that draw when they are imported, for generators that the hook seeds after that."""
 
@@ -128,6 +130,22 @@ class Callers:
     def is_project(self, code: CodeType) -> bool:
         """Return whether code is the project's."""
         return self._kind(code) == _PROJECT
+
+    def is_of_package_alone(self, frame: FrameType | None) -> bool:
+        """Return whether a thread runs that a package began for itself: nothing but packages and libraries is in it.
+
+        Cells of notebooks and what programs execute from texts are no packages'; the first thread is the program's.
+        """
+        if get_ident() == _MAIN:
+            return False
+        package = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            package = package or "-packages" in file
+            if "-packages" not in file and self._kind(frame.f_code) != _LIBRARY:
+                return False
+            frame = frame.f_back
+        return package
 
     def is_of_project(self, place: str) -> bool:
         """Return whether a line (``note``) is the project's."""

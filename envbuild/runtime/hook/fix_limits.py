@@ -2,10 +2,10 @@
 
 A wait that has come to its limit goes on, for as long again or ``_PATIENCE`` seconds, whichever is longer: those of
 ``threading``, ``queue``, ``multiprocessing``, ``concurrent.futures``, ``subprocess``, ``select`` and asyncio, and
-alarms (``signal.alarm``), locks (``acquire(timeout=)``) and what sockets receive and accept (``settimeout``). A program
-that asks now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and all
-together for ``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for
-nothing but the next moment. What sockets send, or connect to, keeps its limits too: a part of it may be on its way.
+alarms and timers (``signal``), locks (``acquire(timeout=)``) and what sockets do (``settimeout``). A program that asks
+now and then whether others are done waits in vain; so one line may do that for ``_LINE`` seconds, and all together for
+``_ALL``. What the project does not call keeps its limits: packages wait in threads of their own for nothing but the
+next moment.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Limits:
         self.left, self.of_lines = _ALL, dict[str, float]()
         self.monotonic = time.monotonic
         self._within: set[int] = set()
-        self._alarm: tuple[float, float, str] | None = None
-        """When the program's alarm was to come, how much later it is to come, and the line that set it."""
+        self._alarms_set: dict[int, tuple[float, float, str]] = {}
+        """When the program's alarms were to come, how much later they are to come, and the lines that set them."""
 
     def install(self) -> None:
         """Put these waits in the place of the libraries'; the modules are imported for that."""
@@ -201,7 +201,10 @@ class Limits:
         module.wait = self._again(module.wait, 1, lambda found: not found)
 
     def _sockets(self) -> None:
-        """Receive and accept again where a limit was reached; its line is the one that set it."""
+        """Receive and accept again where a limit was reached; its line is the one that set it.
+
+        Where they send or connect, a part of it is on its way then: these have more time from the beginning.
+        """
         import socket
         from weakref import WeakKeyDictionary
 
@@ -236,7 +239,28 @@ class Limits:
 
             return received
 
+        def longer(original: Any) -> Any:
+            @functools.wraps(original)
+            def sent(one: Any, *arguments: Any, **options: Any) -> Any:
+                seconds, place = one.gettimeout(), places.get(one, "")
+                more = self._more_of(place, seconds) if seconds else 0.0
+                if more <= 0:
+                    return original(one, *arguments, **options)
+                begin = self.monotonic()
+                limit(one, seconds + more)
+                try:
+                    return original(one, *arguments, **options)
+                finally:
+                    limit(one, seconds)
+                    spent = self.monotonic() - begin
+                    if spent >= seconds + more:
+                        self.spend(place, spent)
+
+            return sent
+
         kind.settimeout = limited
+        for name in ("connect", "connect_ex", "send", "sendall", "sendto"):
+            setattr(kind, name, longer(getattr(kind, name)))
         for name in ("recv", "recv_into", "recvfrom", "recvfrom_into", "accept"):
             setattr(kind, name, again(getattr(kind, name)))
 
@@ -273,22 +297,21 @@ class Limits:
         alarms: Any = signal
         alarm, timer = alarms.alarm, alarms.setitimer
 
-        def later(seconds: float, call: str, frame: FrameType) -> float:
-            if self._alarm is not None and self.monotonic() >= self._alarm[0]:
-                self.spend(self._alarm[2], self._alarm[1])
-            self._alarm = None
+        def later(which: int, seconds: float, call: str, frame: FrameType) -> float:
+            when, spent, line = self._alarms_set.pop(which, (0.0, 0.0, ""))
+            if line and self.monotonic() >= when:
+                self.spend(line, spent)
             more, place = self.more(call, frame, seconds) if seconds > 0 else (0.0, "")
             if more > 0:
-                self._alarm = (self.monotonic() + seconds + more, more, place)
+                self._alarms_set[which] = (self.monotonic() + seconds + more, more, place)
             return more
 
         def set_alarm(seconds: int) -> Any:
-            return alarm(seconds + int(later(seconds, "signal.alarm", sys._getframe(1))))
+            return alarm(seconds + int(later(alarms.ITIMER_REAL, seconds, "signal.alarm", sys._getframe(1))))
 
         def set_timer(which: Any, seconds: float, interval: float = 0.0) -> Any:
-            if which == alarms.ITIMER_REAL and not interval:
-                seconds += later(seconds, "signal.setitimer", sys._getframe(1))
-            return timer(which, seconds, interval)
+            more = later(int(which), seconds, "signal.setitimer", sys._getframe(1))
+            return timer(which, seconds + more, interval + more if interval > 0 else interval)
 
         alarms.alarm, alarms.setitimer = set_alarm, set_timer
 

@@ -6,8 +6,9 @@ they are the project's own. One that waits for a queue is waited for no longer. 
 take from one queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that
 come as they are completed come in the order of their beginning: ``as_completed`` and ``wait`` of
 ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's
-``generator_unordered``, ``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Threads and
-processes of the standard library's own pools are left alone, as is what packages in C++ begin.
+``generator_unordered``, ``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Who waits for what
+is ready first gets all (fix_ready.py). Threads and processes of the standard library's own pools are left alone, as is
+what packages in C++ begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """
@@ -19,11 +20,12 @@ import sys
 import time
 from _thread import get_ident
 
+from . import fix_ready
 from .fix_clock import forget_cached, members_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .fix_callers import Callers
@@ -77,11 +79,14 @@ def install(callers: Callers | None = None) -> None:
     shared_queues(queues)
     _programs()
     _futures(_patience)
+    _ready.install()
     pools(pool)
     _asyncio()
 
 
 _patience = _Patience()
+_ready = fix_ready.Ready(_Patience().wait, lambda code: is_own(code))
+connections = _ready.connections
 _patient: set[int] = set()
 """Threads that wait for others because of the order, and not by a limit of the program's."""
 _waiting: set[int] = set()
@@ -96,6 +101,11 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep
 def is_waiting(thread: int) -> bool:
     """Return whether a thread waits so that others come first; the program knows nothing of that wait."""
     return thread in _patient
+
+
+def is_own(code: Any) -> bool:
+    """Return whether code is the project's; without ``callers``, no library's."""
+    return _callers.is_project(code) if _callers is not None else not code.co_filename.startswith(_LIBRARY)
 
 
 def noted(call: str, frame: Any) -> None:
@@ -140,26 +150,16 @@ def _until_idle(thread: Any, seconds: float) -> None:
 def _queues() -> None:
     """Give what is in a queue to the thread that took from it first, as long as it lives; the main thread apart."""
     import queue
-    import threading
 
     kind: Any = queue.Queue
     take = kind.get
     main = get_ident()
 
     def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
-        me = get_ident()
-        if me == main:
+        if get_ident() == main:
             return take(self, block, timeout)
-        _waiting.add(me)
-        try:
-            taken = self.__dict__.setdefault("_envbuild_taken", [threading.current_thread(), 0])
-            if taken[0].ident != me:
-                _until_left(taken)
-                taken[0] = threading.current_thread()
-            taken[1] += 1
-            return take(self, block, timeout)
-        finally:
-            _waiting.discard(me)
+        holder = self.__dict__.setdefault("_envbuild_taken", _held_by_this())
+        return _taken_in_turn(holder, lambda: take(self, block, timeout))
 
     kind.get = got
 
@@ -167,7 +167,6 @@ def _queues() -> None:
 def _simple_queues() -> None:
     """The same for queues of C, in their type; not for those by which the standard library's pools give tasks."""
     import queue
-    import threading
     from weakref import WeakKeyDictionary
 
     kind: Any = queue.SimpleQueue
@@ -179,22 +178,34 @@ def _simple_queues() -> None:
     holders: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
 
     def got(self: Any, block: bool = True, timeout: float | None = None) -> Any:
-        me = get_ident()
-        if me == main or sys._getframe(1).f_code.co_filename.startswith(_LIBRARY):
+        if get_ident() == main or sys._getframe(1).f_code.co_filename.startswith(_LIBRARY):
             return take(self, block, timeout)
-        _waiting.add(me)
-        try:
-            taken = holders.setdefault(self, [threading.current_thread(), 0])
-            if taken[0].ident != me:
-                _until_left(taken)
-                taken[0] = threading.current_thread()
-            taken[1] += 1
-            return take(self, block, timeout)
-        finally:
-            _waiting.discard(me)
+        holder = holders.setdefault(self, _held_by_this())
+        return _taken_in_turn(holder, lambda: take(self, block, timeout))
 
     members["get"] = got
     forget_cached(kind)
+
+
+def _held_by_this() -> list[Any]:
+    """Return who takes from a queue, which is this thread, and how often somebody did."""
+    import threading
+
+    return [threading.current_thread(), 0]
+
+
+def _taken_in_turn(taken: list[Any], take: Callable[[], Any]) -> Any:
+    """Take from a queue once the thread that took from it before has left; ``taken`` says who that is."""
+    me = get_ident()
+    _waiting.add(me)
+    try:
+        if taken[0].ident != me:
+            _until_left(taken)
+            taken[0] = _held_by_this()[0]
+        taken[1] += 1
+        return take()
+    finally:
+        _waiting.discard(me)
 
 
 def _forks() -> None:

@@ -13,7 +13,7 @@ from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
-from envbuild.verification.causes.calls import TIMEOUT, Call, calls
+from envbuild.verification.causes.calls import SQL_RANDOM, TIMEOUT, Call, calls
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
     SHARED_GENERATOR,
@@ -55,6 +55,8 @@ _DECIDES = 45
 """Weight of a time that ends a loop or becomes a setting: more than rounding alone says of threads."""
 _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
+_OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
+"""Last names of the calls by which databases are opened and asked."""
 _NOT_IN_ORDER = 15
 """What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
 _SHARPER: dict[str, dict[str, int]] = {
@@ -265,7 +267,10 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
         return "proven"
     if any(
-        _is_culprit(each, call, row, place) or _is_factory(evidence, each, call, place) for each in evidence.culprits
+        _is_culprit(each, call, row, place)
+        or _is_factory(evidence, each, call, place)
+        or _draws_for(evidence, each, call)
+        for each in evidence.culprits
     ):
         return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
@@ -302,6 +307,20 @@ def _is_factory(evidence: Evidence, culprit: Culprit, call: Call, place: str) ->
     if culprit.module != "__main__" and not module.endswith(f".{culprit.module}"):
         return False
     return sum(each.name == call.name for source in (evidence.sources or {}).values() for each in calls(source)) == 1
+
+
+def _draws_for(evidence: Evidence, culprit: Culprit, call: Call) -> bool:
+    """Whether a draw in SQL is from the generator that a database seeds at the line that an experiment found.
+
+    Code in C asks for the system's entropy there, and the line does what databases are asked by: it connects, or has
+    them execute something (PEP 249, and what DuckDB adds).
+    """
+    native = culprit.suspect == "entropy" and " " in culprit.call
+    if call.name != SQL_RANDOM or not native or not of_project(culprit.place):
+        return False
+    path, _, line = culprit.place.removeprefix(f"{WORKSPACE}/").rpartition(":")
+    here = (each for each in calls((evidence.sources or {}).get(path, "")) if str(each.line) == line)
+    return any(each.name.rpartition(".")[2] in _OF_DATABASES for each in here)
 
 
 def of_operations(evidence: Evidence) -> Iterator[Finding]:

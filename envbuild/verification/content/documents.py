@@ -18,6 +18,7 @@ from envbuild.verification.content.json_texts import Number, blanks_of, parsed
 from envbuild.verification.content.markup import Page, read_fragment, read_xml
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.content.notebooks import without_times_of_cells
+from envbuild.verification.content.page_images import without_images
 from envbuild.verification.content.page_names import without_names
 from envbuild.verification.content.profiles import (
     is_profile_of_query,
@@ -129,7 +130,7 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if _OF_WANDB.search(text) is not None and _PINS.fullmatch(text) is not None:
         text = "".join(sorted(text.splitlines(keepends=True)))
     if _MARKUP.match(text[:200]):
-        text = _numbered(out, text)
+        text = _numbered(out, without_images(out, path, text, nested))
     elif read_metrics(out, path, text) or _table(out, path, text):
         return
     if text.lstrip()[:1] == "<" and (read_xml(out, path, text) or read_fragment(out, path, text)):

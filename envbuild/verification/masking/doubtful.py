@@ -204,7 +204,7 @@ def exact_numbers(text: str, masks: Masks, but: Container[str] = ()) -> Iterator
 
 
 def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
-    """Yield where a text has dates with times of day, to the second, at which the run was, by UTC.
+    """Yield where a text has dates with times of day, to the second, at which the run was, by UTC or a zone it has set.
 
     Those of a short run alone: in an hour there are moments that a result may be about.
     """
@@ -212,12 +212,12 @@ def _moments_of_run(text: str, masks: Masks) -> Iterator[tuple[int, int]]:
         return
     for found in _SHOWN.finditer(text) if "datetime(" in text else ():
         moment = shown_moment(found)
-        if moment is not None and masks.is_during(moment):
+        if moment is not None and any(map(masks.is_during, masks.by_zones(moment))):
             yield found.span()
     if ":" not in text:
         return
     for found in _DATED.finditer(text):
-        if any(masks.is_during(moment) for moment in _readings(found)):
+        if any(masks.is_during(each) for moment in _readings(found) for each in masks.by_zones(moment)):
             yield found.span()
 
 

@@ -238,9 +238,10 @@ class Masks:
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._clocks: Clocks | None = None
         self._days: tuple[float, float] | None = None
+        self._zones: tuple[float, ...] = ()
         self._processes = range(0)
         self._own_processes: frozenset[int] = frozenset()
-        self.on_several_hosts = False
+        self.on_several_hosts = self.has_fixed_clock = False
         self._left_alone = frozenset() if days else OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
@@ -261,6 +262,8 @@ class Masks:
         strict: bool = False,
         own: Callable[[], Mapping[bytes, bytes]] | None = None,
         own_processes: frozenset[int] = frozenset(),
+        has_fixed_clock: bool = False,
+        zones: tuple[float, ...] = (),
     ) -> Masks:
         """Return the same for a run that has ended.
 
@@ -276,10 +279,12 @@ class Masks:
             own: returns the names of files and folders of the run that were drawn or hold its time, each with the one
                 under which it is compared.
             own_processes: numbers of processes that it had without doubt.
+            has_fixed_clock: it was an experiment with one.
+            zones: seconds by which local time is ahead of UTC, in the time zones that the program has set.
         """
         other = copy(self)
-        other._strict, other._own = strict, own
-        other.on_several_hosts = on_several_hosts
+        other._strict, other._own, other._zones = strict, own, zones
+        other.on_several_hosts, other.has_fixed_clock = on_several_hosts, has_fixed_clock
         other._processes, other._own_processes = processes, own_processes
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
@@ -360,6 +365,10 @@ class Masks:
     def is_during(self, seconds: float) -> bool:
         """Whether it is a moment of the run itself, as far as its end is known: no result happens to be one."""
         return self._start - _ROUNDED <= seconds <= self._end + _ROUNDED
+
+    def by_zones(self, seconds: float) -> tuple[float, ...]:
+        """Return the moments that a date without a time zone may be: by UTC, and by the zones that the program set."""
+        return (seconds, *(seconds - ahead for ahead in self._zones))
 
     def seconds_off(self, moment: float) -> float:
         """Return by how many seconds a moment is outside of the run; 0 for one in it, or if its time is not known."""
@@ -518,11 +527,11 @@ class Masks:
             return moment is not None and self.is_strange(moment)
         if rule.text == DATETIME:  # whose microseconds look like a time of day
             moment = shown_moment(found)
-            return moment is None or self.is_strange(moment, 1.0)
+            return moment is None or all(self.is_strange(each, 1.0) for each in self.by_zones(moment))
         return self._is_other_date(name, rule.moment(found) if rule.moment is not None else None)
 
     def _is_other_date(self, text: str, noon: float | None) -> bool:
-        """Whether a date or a time of day is none of the run, by UTC or by the offset that is said.
+        """Whether a date or a time of day is none of the run, by the offset that is said, by UTC, or as ``by_zones``.
 
         Args:
             text: it.
@@ -542,9 +551,11 @@ class Masks:
         offset = _OFFSET.match(text, clock.end())
         if offset is not None:
             seconds -= (int(offset[2]) * 3600 + int(offset[3]) * 60) * (-1 if offset[1] == "-" else 1)
+        moments = self.by_zones(seconds) if offset is None else (seconds,)
         if noon is None:
-            return (seconds - self._start + _NEAR) % _DAY > self.took + 2 * _NEAR and seconds > self.took + _NEAR
-        return self.is_strange(noon - _DAY / 2 + seconds)
+            near = any((each - self._start + _NEAR) % _DAY <= self.took + 2 * _NEAR for each in moments)
+            return not near and seconds > self.took + _NEAR
+        return all(self.is_strange(noon - _DAY / 2 + each) for each in moments)
 
     def _is_other_log(self, text: str) -> bool:
         """Whether the date and time, or the thread, in the prefix of a line of a log is none of the run."""

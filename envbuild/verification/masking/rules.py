@@ -143,6 +143,9 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
+_UUID_DIGITS = 32
+
+
 def _moment_of_uuid(found: re.Match[str]) -> float | None:
     """Return the time in a UUID without dashes of version 1, 6 or 7; None for others, and for one with an address.
 
@@ -158,8 +161,10 @@ def moment_of_bare_uuid(digits: str) -> float | None:
 
 
 def moment_of_uuid(name: str) -> float | None:
-    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for other versions."""
+    """Return the time in a UUID of version 1, 6 or 7, in seconds since 1970 (RFC 9562); None for all others."""
     digits = name.replace("-", "")
+    if len(digits) != _UUID_DIGITS:
+        return None
     first, second, version, rest = digits[:8], digits[8:12], digits[12], digits[13:16]
     if version == "7":
         return int(first + second, 16) / 1000

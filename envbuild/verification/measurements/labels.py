@@ -28,6 +28,8 @@ _DATA = lazy(r"(?:^|[\s,;|\"])[-+.\d]")
 _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
 _MARKS = ("\t", ",", ";", "|", " ")
+_WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
+"""Cells between blanks; marks of what was drawn have some themselves."""
 _LEAST = 3
 """Letters of the shortest name that says something; ``_SHORT`` are those that do so with less."""
 
@@ -121,7 +123,7 @@ class Header:
 def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:
     """Yield where each cell of a line begins, and its text without quotes."""
     for found in re.finditer(
-        r"\S+" if mark == " " else rf'(?:^|(?<={re.escape(mark)}))(?:\s*"[^"]*"|[^{re.escape(mark)}]*)', line
+        _WORDS_OF_ROW if mark == " " else rf'(?:^|(?<={re.escape(mark)}))(?:\s*"[^"]*"|[^{re.escape(mark)}]*)', line
     ):
         if mark != " " or found[0] != "|":
             yield found.start(), found[0].strip(' \t"|')

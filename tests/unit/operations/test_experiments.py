@@ -208,6 +208,20 @@ def test_another_order_of_the_environment_is_no_cause_where_it_only_moves_object
         assert concluded(program, seed, sources).proven == ("layout",)
 
 
+@pytest.mark.parametrize("collected", [True, False])
+def test_a_moved_collection_of_garbage_is_named_and_no_address(*, collected: bool) -> None:
+    """One variable more makes objects more: what follows when garbage is collected differs, addresses or not."""
+
+    def program(world: World) -> object:
+        return (world.moved or bool(world.varied - {"host", "times"})) and not (
+            collected and "collection" in world.fixed
+        )
+
+    for seed in range(5):
+        found = concluded(program, seed, calls_for("collection"))
+        assert found.proven == (("collection",) if collected else ("layout",))
+
+
 @pytest.mark.parametrize("moves", [True, False])
 def test_an_order_of_the_environment_that_only_moves_threads_is_proven_as_addresses(*, moves: bool) -> None:
     """Their stacks are not where they were, which a larger environment does not do; else the order itself is it."""

@@ -413,7 +413,9 @@ def test_the_order_of_jobs_of_snakemake_is_no_result(
         lambda project, run, stream: "\n".join(texts[run]).encode() + b"\n",
     )
     log = Output(path=".snakemake/log/2026-11-27T125802.snakemake.log", change="created", size=1, sha256="0" * 64)
-    started = cast(ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=()))
+    started = cast(
+        ProcessRecord, SimpleNamespace(arguments=("python", command), pid=2, parent=1, asked=(), environment_changed={})
+    )
     logs = (log,) if left_log else ()
     made = [Ran(record=record(id=each, outputs=logs, processes=(started,))) for each in texts]
     plan = SimpleNamespace(request=SimpleNamespace(project=None))
@@ -441,6 +443,30 @@ def test_an_address_that_may_be_a_digest_is_quoted(tmp_path: Path) -> None:
         f"addresses in standard output: 0x7f1a2b3c4d5e: {why}"
     ]
     assert not [*made_addresses(session, Measuring(makes_hex=False))]
+
+
+@pytest.mark.parametrize(
+    ("key", "hexadecimal", "quoted"),
+    [("run_id", True, True), ("id", True, True), ("run_id", False, False), ("digest", True, False)],
+)
+def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
+    tmp_path: Path, key: str, *, hexadecimal: bool, quoted: bool
+) -> None:
+    """JSON leaves it out by its key: where the sources make hexadecimal digits, a run has to show that it is drawn."""
+    done, runs = {}, []
+    for number, digits in enumerate(("1a2b3c4d", "2a2b3c4d")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "out").write_text(f'{{"{key}": "{digits}", "loss": 0.25}}\n')
+        (folder / "err").write_text("")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    able = Measuring(makes_hex=hexadecimal, uuids="drawn")
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
+    assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
 
 
 def test_lines_whose_numbers_of_few_digits_are_measured_too_are_known() -> None:

@@ -260,6 +260,98 @@ def test_children_that_a_program_forks_end_one_after_another() -> None:
     assert found == [[0, 1, 2, 3], ["os.fork"]]
 
 
+_SERVER = """\
+import multiprocessing, multiprocessing.connection, select, selectors, time
+from multiprocessing import connection
+fix_order.install()
+def work(number, pipe):
+    for turn in range(3):
+        time.sleep((0.2 - number / 20) if turn else 0)
+        pipe.send(number)
+        pipe.recv()
+    pipe.send(None)
+def by_wait(pipes):
+    return connection.wait(pipes)
+def by_wait_now(pipes):
+    return connection.wait(pipes, 0)
+def by_select(pipes):
+    return select.select(pipes, [], [])[0]
+def by_selector(pipes):
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes: selector.register(pipe, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select()]
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("way", ["by_wait", "by_wait_now", "by_select", "by_selector"])
+def test_who_waits_for_what_is_ready_first_gets_all_in_one_order(way: str) -> None:
+    """Pipes are served in the order in which the program named them, whoever was ready first."""
+    found = _found(
+        "fix_order",
+        _SERVER + "context = multiprocessing.get_context('fork')\n"
+        "pairs = [context.Pipe() for _ in range(3)]\n"
+        "for number, (_, end) in enumerate(pairs):\n"
+        "    context.Process(target=work, args=(number, end), daemon=True).start()\n"
+        "pipes, found = [pair[0] for pair in pairs], []\n"
+        "while pipes:\n"
+        f"    for pipe in {way}(pipes):\n"
+        "        value = pipe.recv()\n"
+        "        found.append(value)\n"
+        "        if value is None: pipes.remove(pipe)\n"
+        "        else: pipe.send(value)\n"
+        "print(json.dumps(found))\n",
+    )
+    assert found == [0, 1, 2] * 3 + [None] * 3
+
+
+@pytest.mark.subprocess
+def test_who_is_never_ready_is_waited_for_once() -> None:
+    """A listening socket that nobody connects to any more costs patience once, and not in each round."""
+    spent, patience = _found(
+        "fix_order",
+        "import select, socket, time\n"
+        "fix_order.install()\n"
+        "silent, (one, other) = socket.socketpair(), socket.socketpair()\n"
+        "begin = time.monotonic()\n"
+        "for _ in range(4):\n"
+        "    other.send(b'x')\n"
+        "    assert select.select([silent[0], one], [], []) == ([one], [], [])\n"
+        "    one.recv(1)\n"
+        "print(json.dumps([time.monotonic() - begin, fix_order._PATIENCE]))\n",
+    )
+    assert patience <= spent < 2 * patience
+
+
+@pytest.mark.subprocess
+def test_packages_threads_move_no_fixed_clock() -> None:
+    """A kernel looks for its parent once in a second: how often in a run follows the load. Its waits have an end."""
+    program = (
+        "import threading, time\n"
+        "fix_clock.Clock(callers).install()\n"
+        "def of(file, text):\n"
+        "    names = {}\n"
+        "    exec(compile(text, file, 'exec'), names)\n"
+        "    return names['f']\n"
+        "poll = of('/env/site-packages/ipykernel/parentpoller.py',\n"
+        "    'import time\\ndef f():\\n    end = time.time() + 0.01\\n    while time.time() < end: time.sleep(0.01)')\n"
+        "cell = of('/tmp/ipykernel_7/1.py', 'import time\\ndef f(): time.sleep(0.01)')\n"
+        "call = of('/env/site-packages/package/calls.py', 'def f(function): function()')\n"
+        "passed = []\n"
+        "for target, given in ((poll, ()), (cell, ()), (call, (cell,))):\n"
+        "    begin = time.time_ns()\n"
+        "    thread = threading.Thread(target=target, args=given)\n"
+        "    thread.start(); thread.join()\n"
+        "    passed.append(time.time_ns() - begin)\n"
+        "begin = time.time_ns()\n"
+        "poll()\n"
+        "passed.append(time.time_ns() - begin)\n"
+        "print(json.dumps(passed))\n"
+    )
+    tick, slept = 1_000_000, 10_000_000
+    assert _found("fix_clock", program) == [tick, tick + slept, tick + slept, 4 * tick + slept]
+
+
 @pytest.mark.subprocess
 def test_processes_that_take_from_one_queue_take_turns() -> None:
     """As threads; a pool of ``multiprocessing`` has one worker."""
@@ -570,6 +662,39 @@ def test_limits_that_c_keeps_to_are_not_reached() -> None:
     assert found == [False, False, None, 0.01, False]
 
 
+_SENT = """code = '''
+import socket, threading, time
+found = []
+mine, theirs = socket.socketpair()
+for each, option in ((mine, socket.SO_SNDBUF), (theirs, socket.SO_RCVBUF)):
+    each.setsockopt(socket.SOL_SOCKET, option, 4096)
+mine.settimeout(0.05)
+def received():
+    time.sleep(0.3)
+    left = 1_000_000
+    while left: left -= len(theirs.recv(65536))
+    found.append("all")
+taker = threading.Thread(target=received, daemon=True)
+taker.start()
+try: mine.sendall(bytes(1_000_000)); taker.join()
+except TimeoutError: found.append("a part")
+found.append(mine.gettimeout())
+'''
+callers = Callers(lambda path: path.endswith('program.py'), frozenset(REAL))
+fix_limits.Limits(callers).install()
+names = {}
+exec(compile(code, "/project/program.py", "exec"), names)
+print(json.dumps(names["found"]))
+"""
+
+
+@pytest.mark.subprocess
+def test_what_sockets_send_has_more_time_from_the_beginning() -> None:
+    """All of it arrives once; a line may keep its own limit."""
+    assert _found("fix_limits", _SENT.replace("REAL", "()")) == ["all", 0.05]
+    assert _found("fix_limits", _SENT.replace("REAL", "['/project/program.py:7']")) == ["a part", 0.05]
+
+
 @pytest.mark.subprocess
 def test_a_wait_that_is_always_in_vain_has_an_end() -> None:
     """A program that asks now and then whether others are done waits for little longer than without the experiment."""
@@ -601,8 +726,10 @@ def test_packages_keep_their_limits() -> None:
 
 
 @pytest.mark.subprocess
-def test_an_alarm_comes_later() -> None:
-    """So that what it would have interrupted is done."""
+@pytest.mark.parametrize("interval", ["", ", 0.05"], ids=["once", "again and again"])
+@pytest.mark.parametrize("kind", ["REAL", "VIRTUAL", "PROF"])
+def test_an_alarm_comes_later(kind: str, interval: str) -> None:
+    """So that what it would have interrupted is done; timers of used CPU time too."""
     found = _found(
         "fix_limits",
         "import signal, time\n"
@@ -611,8 +738,12 @@ def test_an_alarm_comes_later() -> None:
         "code = '''\n"
         "import signal, time\n"
         "found = []\n"
-        "signal.signal(signal.SIGALRM, lambda *_: found.append(1))\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(0.3); signal.setitimer(signal.ITIMER_REAL, 0)\n"
+        "for each in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF):\n"
+        "    signal.signal(each, lambda *_: found.append(1))\n"
+        f"signal.setitimer(signal.ITIMER_{kind}, 0.05{interval})\n"
+        "begin = time.process_time()\n"
+        "while time.process_time() < begin + 0.3: pass\n"
+        f"signal.setitimer(signal.ITIMER_{kind}, 0)\n"
         "'''\n"
         "names = {}\n"
         "exec(compile(code, '/project/program.py', 'exec'), names)\n"

@@ -482,6 +482,8 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"traceId": s.draw(16), "w": 1.5}, ["identity"]),
         (lambda s: {"": f"saved run {s.draw(8)} in {spent(s)} s", "sha256": "0a" * 32}, ["identity", "duration"]),
         (lambda s: {"span": s.draw(16)[:10]}, ["identity"]),
+        (lambda s: {"line 1": "run       rate  loss", "line 2": f"{s.draw(16)[:8]}  0.10  0.25"}, ["identity"]),
+        (lambda s: {"line 1": "run,rate,loss", "line 2": f"{s.draw(16)[:8]},0.10,0.25"}, ["identity"]),
         (lambda s: {"peak": f"{s.kibibytes() / 1024:.2f} MiB"}, ["memory"]),
         (lambda s: {"maxrss": s.kibibytes(), "at": s.date().isoformat()}, ["memory", "date"]),
         (lambda s: {"": f"rss {s.kibibytes() * 1024} bytes"}, ["memory"]),
@@ -502,6 +504,9 @@ def test_what_was_drawn_and_measured_is_recognised(
     [
         lambda s: {"w": s.draw(8)},
         lambda s: {"seed": s.draw(8)},
+        lambda s: {"line 1": "weights   rate  run", "line 2": f"{s.draw(16)[:8]}  0.10  first"},
+        lambda s: {"line 1": "run  rate", "line 2": f"{s.draw(16)[:8]}  0.10  first"},
+        lambda s: {"line 1": "run  rate", "line 2": f"{s.draw(16)[8:]}  0.10"},
         lambda s: {"traceId": s.draw(16), "w": int(s.draw(4), 16) / 2**32},
         lambda s: {"run": hashlib.sha256(s.draw(16).encode()).hexdigest()},
         lambda s: {"run": s.draw(16)[::-1]},

@@ -95,6 +95,13 @@ def as_png(pixels: bytes, level: int = 6, date: str = "2026-11-21T08:00:00+00:00
     )
 
 
+def as_page(image: bytes, loss: str = "0.25") -> bytes:
+    encoded = base64.b64encode(image).decode()
+    return (
+        f'<html><body><p>loss {loss}</p>\n<img alt="loss" src="data:image/png;base64,{encoded}"></body></html>'.encode()
+    )
+
+
 def as_jpeg(pixels: bytes, date: str = "2026:11:21 08:00:00", comment: bytes = b"plot") -> bytes:
     exif = b"Exif\0\0II*\0\x08\0\0\0\1\0\x32\1\2\0\x14\0\0\0\x1a\0\0\0\0\0\0\0" + date.encode() + b"\0"
     segments = ((0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"), (0xE1, exif), (0xFE, comment))
@@ -280,6 +287,11 @@ SAME = {
         "run differs",
     ),
     "png": (as_png(b"\0abc", 1), as_png(b"\0abc", 9, "2026-11-21T08:00:59+00:00"), "tEXt differs"),
+    "png in a page": (
+        as_page(as_png(b"\0abc", 1)),
+        as_page(as_png(b"\0abc", 9, "2026-11-21T08:00:59+00:00")),
+        "image 1 tEXt differs",
+    ),
     "pdf": (
         PDF % (b"080000", b"loss", b"aa", b"aa"),
         PDF % (b"080059", b"loss", b"bb", b"bb"),
@@ -576,6 +588,10 @@ OTHER = {
     ),
     "a shared object": (pickle.dumps([(a := [1]), a]), pickle.dumps([[1], [1]])),
     "pixels": (as_png(b"\0abc"), as_png(b"\0abd")),
+    "pixels in a page": (as_page(as_png(b"\0abc")), as_page(as_png(b"\0abd"))),
+    "a text next to pixels in a page": (as_page(as_png(b"\0abc")), as_page(as_png(b"\0abc"), "0.26")),
+    "a date long ago in a page": tuple(as_page(as_png(b"\0abc", date=f"2019-11-21T08:00:0{at}+00:00")) for at in "01"),
+    "bits that no byte has": (page := as_page(as_png(b"\0abc")), page.replace(b'g==">', b'h==">')),
     "pixels of a jpeg": (as_jpeg(b"abc"), as_jpeg(b"abd")),
     "a comment in a jpeg": (as_jpeg(b"abc"), as_jpeg(b"abc", comment=b"plou")),
     "when a picture was taken": (as_jpeg(b"abc", "2019:11:21 08:00:00"), as_jpeg(b"abc", "2019:11:21 08:00:01")),

@@ -21,7 +21,7 @@ from envbuild.record.model import Output
 from envbuild.verification.content import read
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.images import read_pdf
-from envbuild.verification.files import masks_of
+from envbuild.verification.files import masks_of, zones_of
 from envbuild.verification.masking.durations import are_far_apart
 from envbuild.verification.masking.printed import strange
 from envbuild.verification.moments import strange_times
@@ -340,3 +340,24 @@ def test_microseconds_of_a_shown_date_are_no_time_of_day() -> None:
     masks = masks_of(record())
     assert masks.mask(shown.format(START)).strange == ()
     assert masks.mask(shown.format(START - timedelta(hours=3))).strange
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [("Asia/Tokyo", 9), ("JST-9", 9), ("EST5", -5), ("", 0), ("Nowhere/At_All", 0), ("../../etc/passwd", 0)],
+)
+def test_dates_of_a_zone_that_the_program_set_are_of_the_run(zone: str, hours: int) -> None:
+    """By UTC and by that zone, not by others: hours that something drawn has added are quoted."""
+    run = record(start="2026-11-28T12:00:00Z", duration=4.0, processes=(process(environment_changed={"TZ": zone}),))
+    masks = masks_of(run)
+    for ahead in (-5, 0, 1, 9):
+        moment = datetime(2026, 11, 28, 12, 0, 2, 345678) + timedelta(hours=ahead)
+        for text in (repr(moment), str(moment), moment.isoformat()):
+            found = masks.mask(f"began {text}")
+            assert bool(found.strange) is (ahead not in (0, hours)), (ahead, text)
+
+
+def test_a_drawn_time_zone_is_quoted() -> None:
+    """What follows it is a moment of each run."""
+    runs = [record(processes=(process(environment_changed={"TZ": zone}),)) for zone in ("Asia/Tokyo", "Europe/Rome")]
+    assert [zones_of(run) for run in runs] == [("Asia/Tokyo",), ("Europe/Rome",)]

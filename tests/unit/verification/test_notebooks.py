@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.verification.content import read
+from envbuild.verification.content import leaves, read
 from envbuild.verification.content.canonical import with_shared_names
 from envbuild.verification.masking.masks import BY_CLOCK, Masks
 
@@ -133,6 +133,14 @@ def test_when_cells_ran_leaves_no_doubt() -> None:
     assert one.digest == other.digest
     assert not any(one.exact.values())
     assert not one.short
+
+
+def test_when_cells_ran_with_a_fixed_clock_is_left_out_in_any_case() -> None:
+    """Messages of a kernel have times of its clock, which another process's clock, or the run itself, may not have."""
+    late = timed("07.1").replace("T05:56", "T08:12")
+    real, fixed = (Masks(START).with_files((), dict, 30.0, has_fixed_clock=each) for each in (False, True))
+    assert leaves(late.encode(), fixed) == leaves(timed("09.5").encode(), fixed)
+    assert leaves(late.encode(), real) != leaves(timed("09.5").encode(), real)
 
 
 @pytest.mark.parametrize(

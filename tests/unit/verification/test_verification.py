@@ -1168,6 +1168,42 @@ def test_a_line_that_is_known_comes_before_a_suspect_without_one() -> None:
     assert "proven" in second.what
 
 
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [("duckdb.connect()", True), ("db.sql(SAMPLE)", True), ("db.execute(SAMPLE)", True), ("model.fit(rows)", False)],
+)
+def test_a_draw_in_sql_is_named_where_the_database_takes_its_seed(call: str, *, named: bool) -> None:
+    """The connection asks for entropy, at another line than the query that draws; another package may ask as well."""
+    source = f'import duckdb\nSAMPLE = "SELECT a FROM b USING SAMPLE 600 ROWS"\n{call}\n'
+    line = Culprit(
+        suspect="entropy",
+        call="getrandom by syscall()",
+        module="__main__",
+        place="/workspace/train.py:3",
+        file="/workspace/train.py",
+        line=3,
+    )
+    first = rank_causes(evidence(sources={"train.py": source}, proven=("entropy",), culprits=(line,)))[0]
+    assert (first.where, first.what.startswith("a draw in SQL")) == (
+        ("train.py:2", True) if named else ("train.py:3", False)
+    )
+    assert "proven" in first.what
+    python = replace(line, call="os.urandom")
+    first = rank_causes(evidence(sources={"train.py": source}, proven=("entropy",), culprits=(python,)))[0]
+    assert first.where == "train.py:3"
+
+
+def test_a_wait_for_what_is_ready_first_is_nearer_than_who_was_begun() -> None:
+    """Processes run concurrently in any case: the line that takes what comes first is the one to change."""
+    source = (
+        "import multiprocessing as mp\nfrom multiprocessing.connection import wait\n"
+        "mp.Process(target=work).start()\nfor pipe in wait(pipes):\n    total += pipe.recv()\n"
+    )
+    for proven in ((), ("order",)):
+        first = rank_causes(evidence(sources={"train.py": source}, proven=proven))[0]
+        assert (first.where, "proven" in first.what) == ("train.py:4", bool(proven))
+
+
 def test_who_looks_for_modules_is_no_cause_where_the_program_lists_folders_itself() -> None:
     """The import system makes a set of what it finds, metadata are found by name: the order is of no consequence."""
     names = (

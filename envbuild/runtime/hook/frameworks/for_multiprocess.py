@@ -46,9 +46,11 @@ def set_up_queues(module: Any, process: Process) -> None:
 
 
 def set_up_connection(module: Any, process: Process) -> None:
-    """In an experiment with limits of time that are not reached, have its pipes keep to none."""
+    """In an experiment with limits of time that are not reached, have its pipes keep to none; as in ``queues``."""
     if (limits := _limits()) is not None:
         limits.of_connections(module)
+    if ORDER in sys.modules:
+        sys.modules[ORDER].connections(module)
 
 
 def _limits() -> Any:
