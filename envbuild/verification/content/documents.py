@@ -169,13 +169,18 @@ def _lines(out: Canonical, path: str, text: str) -> None:
     page = Page() if isinstance(out, Leaves) and _PAGE.match(text[:200]) is not None else None
     for row in rows(text.encode(), out.masks):
         where = _line(path, row.number - by_clock)
-        if page is not None and (name := page.line(row.text)):
-            where = f"{where}: {name}"
+        parts = page.cells(row.text) if page is not None else ()
+        if len(parts) == 1 and parts[0][0]:
+            where = f"{where}: {parts[0][0]}"
         if BY_CLOCK in row.masked.kinds:  # as on a stream, it may be there or not
             by_clock += 1
             out.leave_out_line(below(path, BY_CLOCK, ", "), row.text)
             continue
-        out.add(where, row.masked.text)
+        if len(parts) > 1 and not row.masked.kinds:
+            for number, (name, part) in enumerate(parts, 1):
+                out.add(f"{where}, cell {number}{': ' if name else ''}{name}", part)
+        else:
+            out.add(where, row.masked.text)
         if row.masked.kinds:
             out.leave_out_of_text(where, row.text, row.masked)
         elif row.blanks and not shown:

@@ -35,6 +35,7 @@ Event = Callable[[Canonical], None]
 class _Heads:
     """The names of a table's columns, as pandas writes them: one in each cell of the last row of ``thead``.
 
+    In a table without it they are in the first row, if all its cells are ``th``; these are for experiments alone.
     Where that has the name of the index alone, they are in the row above. A row's own name is in its first cell, if
     that is a ``th``. It names a place, for experiments, and leaves nothing out: rows of coefficients have the names of
     what they belong to, such as ``wait_time``.
@@ -48,6 +49,10 @@ class _Heads:
         self._above: list[str] = []
         self._at = -1
         self._in_head = False
+        self._first: bool | None = None
+        """Whether this row is the first one, without ``thead``, and so far all its cells are ``th``; None before it."""
+        self._written: list[str] = []
+        """What is in the first row."""
         self.row = ""
         self._spans = False
 
@@ -58,17 +63,25 @@ class _Heads:
             self._in_head = element == "thead"
         elif element == "tr":
             self._at, self.row = -1, ""
+            self._first = self._first is None and not self._in_head
             if self._in_head:
                 self._above, self._names = self._names, []
         elif element in ("th", "td"):
             self._at += 1
+            if self._first and element == "td":
+                self.row = self._written[0] if self._written else ""
+                self._first, self._written = False, []
             if self._in_head:
                 self._names.append("")
+            elif self._first:
+                self._written.append("")
 
     def text(self, element: str, text: str) -> str:
         """Take a text; return its column's name if that, of two words or more, shows a number to be measured."""
         if self._in_head and element == "th" and self._names:
             self._names[-1] = text.strip()
+        elif self._first and element == "th" and self._written:
+            self._written[-1] = text.strip()
         elif element == "th" and self._at == 0:
             self.row = text.strip()
         elif element == "td" and not self._in_head and not self._spans and self._at < len(self._names):
@@ -78,8 +91,12 @@ class _Heads:
 
     def place(self) -> str:
         """Return what names a cell for experiments: its row, or its column if that is one of times or rates."""
-        in_body = not self._in_head and not self._spans and 0 <= self._at < len(self._names)
-        column = self._column() if in_body else ""
+        column = ""
+        if not self._in_head and not self._first and not self._spans and self._at >= 0:
+            if self._at < len(self._names):
+                column = self._column()
+            elif not self._names and self._at < len(self._written):
+                column = self._written[self._at]
         return column if kind_of(column) in ("time", "rate") and not names_result(self.row) else self.row
 
     def _column(self) -> str:
@@ -93,8 +110,14 @@ class Page:
     def __init__(self) -> None:
         self._tables: list[_Heads] = []
 
-    def line(self, text: str) -> str:
-        """Take a line; return what names it for experiments if it is one cell of a table."""
+    def cells(self, text: str) -> list[tuple[str, str]]:
+        """Take a line; return what names it for experiments if it is one cell of a table, or its cells if it is a row.
+
+        Returns:
+            Names, empty for none, and the parts of the line, which are all of it.
+        """
+        parts: list[tuple[str, str]] = []
+        begin = 0
         for found in _TAG.finditer(text):
             ends, element, attributes, shown = found[1], found[2].lower(), found[3].lower(), found[4]
             if element == "table":
@@ -102,7 +125,12 @@ class Page:
             elif self._tables and not ends:
                 self._tables[-1].start(element, spans=any(each in attributes for each in _SPANS))
                 self._tables[-1].text(element, shown)
-        return self._tables[-1].place() if self._tables and _CELL.fullmatch(text) is not None else ""
+                if element == "td":
+                    parts.append((self._tables[-1].place(), text[begin : found.end()]))
+                    begin = found.end()
+        if len(parts) > 1:
+            return [*parts, ("", text[begin:])]
+        return [(self._tables[-1].place() if self._tables and _CELL.fullmatch(text) is not None else "", text)]
 
 
 @dataclass
