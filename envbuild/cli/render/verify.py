@@ -377,6 +377,8 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     if proof.mounted and found.mounted is None:
         many = f"{plural(len(proof.mounted), 'file')} of mounted folders ({plain(min(proof.mounted))})"
         yield "", f"not compared: {many}; no record here shows where they were"
+    if found.has_mounts:
+        yield "", "not known of mounted folders: large files, and what was read by other means than Python's open"
     if proof.network:
         yield "", f"its runs had a network: {_fetched(plain(proof.network))}"
     for difference in found.host_differences:

@@ -16,7 +16,7 @@ from envbuild.core.digest import sha256_file, sha256_stream
 from envbuild.core.fs import atomic_write
 from envbuild.core.text import plain
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.operations.verification.attested_runs import compare_with_records, mounts_here
+from envbuild.operations.verification.attested_runs import compare_with_records, has_own_mounts, mounts_here
 from envbuild.record.mounts import open_read
 from envbuild.verification import attestation
 
@@ -127,6 +127,7 @@ class AttestationCheck:
         inputs: whether data is declared, so that it was compared too.
         records: how many of its runs have a record here, each of which states the same.
         mounted: how many files of mounted folders were compared; None if no record here shows where they were.
+        has_mounts: whether the runs had any, as far as a record here shows.
         host_differences: how this machine differs from the one of the proof.
     """
 
@@ -137,6 +138,7 @@ class AttestationCheck:
     mounted: int | None
     records: int
     host_differences: tuple[HostDifference, ...]
+    has_mounts: bool = False
 
 
 def check_attestation(
@@ -185,6 +187,7 @@ def check_attestation(
         signer=signer,
         inputs=bool(opened.lock.inputs),
         mounted=None if mounts is None else len(statement.predicate.mounted),
+        has_mounts=has_own_mounts(mounts or ()),
         records=records,
         host_differences=_host_differences(statement.predicate.host, gpus=opened.lock.hardware.gpu is not None),
     )

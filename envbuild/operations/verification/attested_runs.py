@@ -5,12 +5,13 @@ Neither is signed unless somebody wanted it, so either may have been edited. Whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.core.text import plain
+from envbuild.lockfile import layout
 from envbuild.record import history
 from envbuild.record.consistency import contradictions
 from envbuild.record.model import RecordError
@@ -51,6 +52,14 @@ def mounts_here(project: Path, statement: Statement) -> tuple[str, ...] | None:
         with suppress(RecordError):
             return history.find_run(project, identity).options.mounts
     return None
+
+
+def has_own_mounts(mounts: Sequence[str]) -> bool:
+    """Whether somebody mounted something; folders of the project that each run is shown, such as ``.git``, are none."""
+    from envbuild.runs.project_copy import SHOWN
+
+    targets = (mount.rpartition(":")[0].rpartition(":")[2] for mount in mounts)
+    return any(target.removeprefix(f"{layout.WORKSPACE}/") not in SHOWN for target in targets)
 
 
 def _subjects(record: Record, lock_name: str, statement: Statement) -> Iterator[str]:

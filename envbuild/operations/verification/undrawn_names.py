@@ -25,7 +25,7 @@ from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
 from envbuild.verification.masking.rules import moment_of_bare_uuid, moment_of_uuid
 from envbuild.verification.measurements.clockwork import settings
-from envbuild.verification.measurements.tokens import of_uuid, unknown_digits
+from envbuild.verification.measurements.tokens import may_have_draws, of_uuid, unknown_digits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,6 +115,9 @@ def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *,
         able: whether the program can draw names.
     """
     known = {name for run in session.runs[1:] for name in names_of(run)}
+    for at, run in [*_numbered(session)][1:]:
+        by_file = _identities_of(session, run.record, session.done[at])
+        known |= {shortened(name) for names in by_file.values() for name in names}
     lone = _uuids_of(session, session.runs[0].record, session.done[min(session.done)], known)
     timeless, decimal = doubtful_by_form(lone, masks_of(session.runs[0].record))
     at_sight = (
@@ -205,7 +208,7 @@ def uuids_not_drawn(
         elif made := [
             name
             for name, other in zip(names, others, strict=True)
-            if unknown_digits(other.replace("-", "").lower(), drawn)
+            if unknown_digits(_hex_of(other), drawn) or not re.search("[0-9a-f]{8}", _hex_of(other))
         ]:
             found[place] = made
     return found
@@ -248,8 +251,48 @@ def _uuids_of(session: Session, record: Record, found: Repeated, known: Collecti
         _found_in(session, record, found, _BARE_UUID), lambda name: is_of_run(moment_of_bare_uuid(name), masks)
     )
     short = _found_in(session, record, found, _BEHIND_KEY)
-    every = {place: [*each, *bare.get(place, ()), *short.get(place, ())] for place, each in names.items()}
+    by_name = _identities_of(session, record, found)
+    every = {
+        place: [*dict.fromkeys(name for each in (names, bare, short, by_name) for name in each.get(place, ()))]
+        for place in (*names, *by_name)
+    }
     return _where(every, lambda name: shortened(name) not in known)
+
+
+def _identities_of(session: Session, record: Record, found: Repeated) -> dict[str, list[str]]:
+    """Return the identities with hexadecimal digits that files of any format have under a name of one, by file."""
+    from envbuild.verification.content import identities
+    from envbuild.verification.content.canonical import FILE
+
+    masks = masks_of(record)
+    files = [*_files_of(record, found, _digests_of_others(session, record))]
+    without = {found.files / path for path in _without_identities(session, record)} if found.files else set()
+    lists: dict[str, dict[str, None]] = {}
+    for place, path in files:
+        data = read_foreign(path, FILE) if path not in without else None
+        texts = (text for _, text in identities(data or b"", masks) if may_have_draws(_hex_of(text)))
+        lists.setdefault(place, {}).update(dict.fromkeys(texts))
+    return {place: [*texts] for place, texts in lists.items() if texts}
+
+
+def _without_identities(session: Session, record: Record) -> Iterator[str]:
+    """Yield the files that a run was found to have no identity in, which need not be opened once more."""
+    from envbuild.verification.content import leaves_identities_out
+
+    for run in session.runs:
+        if run.record.id == record.id:
+            yield from (path for path, content in run.contents.items() if not leaves_identities_out(content))
+
+
+def _hex_of(name: str) -> str:
+    """Return an identity as draws are written: in small letters, the digits of a UUID in one, words before it apart."""
+    text = name.lower()
+    joined = text.replace("-", "")
+    return joined if may_have_draws(joined) else re.sub(r"[^0-9a-z]+", " ", text)
+
+
+def _digests_of_others(session: Session, record: Record) -> set[str | None]:
+    return {each.sha256 for run in session.runs if run.record.id != record.id for each in run.record.outputs}
 
 
 def is_of_run(moment: float | None, masks: Masks) -> bool:
@@ -261,8 +304,8 @@ def _found_in(session: Session, record: Record, found: Repeated, pattern: re.Pat
     """Return what a run has of a form, by stream or file, each once; large files are left out."""
     texts: dict[str, bytes] = {}
     paths = {"standard output": found.output.stdout, "standard error": found.output.stderr}
-    same = {each.sha256 for run in session.runs if run.record.id != record.id for each in run.record.outputs}
-    for stream, path in (*paths.items(), *_files_of(record, found, same)):
+    others = _digests_of_others(session, record)
+    for stream, path in (*paths.items(), *_files_of(record, found, others)):
         texts[stream] = read_foreign(path, _TEXT) or b""
     for stream, name in STREAMS.items():
         texts[name] = texts[name] or kept(session.plan.request.project, record.id, stream) or b""

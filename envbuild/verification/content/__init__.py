@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from envbuild.verification.content.canonical import Content, Difference, compare
 from envbuild.verification.content.noted import leaves_noted, read_noted
-from envbuild.verification.content.reader import all_texts, leaves, read, read_file
+from envbuild.verification.content.reader import all_texts, identities, leaves, leaves_identities_out, read, read_file
 
-__all__ = ["Content", "Difference", "all_texts", "compare", "leaves", "leaves_noted", "read", "read_file", "read_noted"]
+__all__ = [
+    "Content", "Difference", "all_texts", "compare", "identities", "leaves", "leaves_identities_out", "leaves_noted",
+    "read", "read_file", "read_noted",
+]  # fmt: skip

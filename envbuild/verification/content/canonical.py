@@ -622,6 +622,37 @@ class Texts(Canonical):
         self.found.append(data)
 
 
+@dataclass(kw_only=True)
+class Identities(Canonical):
+    """Collects what is left out of one file as an identity, each with its place.
+
+    Attributes:
+        found: places and identities, in their order.
+    """
+
+    found: list[tuple[str, str]] = field(default_factory=list)
+    _kept: int = 0
+
+    def leave_out(
+        self,
+        name: str,
+        value: bytes | str,
+        kind: str,
+        *,
+        packed: bool = False,
+        moment: bool = False,
+        during: bool = False,
+        doubtful: bool = False,
+    ) -> None:
+        """Keep an identity."""
+        if kind != "identity" or not isinstance(value, str):
+            return
+        self._kept += len(value) + 100
+        if self._kept > FILE * 2:
+            raise TooMuchError("too much to be kept")
+        self.found.append((name, value))
+
+
 def _place(name: str, known: Mapping[str, str]) -> str:
     """Return where a place is noted: by its name, or with all further ones once very many are known."""
     return name if name in known or len(known) < _SHOWN else FURTHER

@@ -54,5 +54,6 @@ def _is_during(out: Canonical, value: object) -> bool:
         return False
     if moment is None or moment.tzinfo is None:
         return False
-    # With a fixed clock they are as that has them; whether they are the run's, those with real clocks show.
-    return out.masks.has_fixed_clock or out.is_during(moment.timestamp())
+    seconds = moment.timestamp()
+    # With a fixed clock they are as that has them, which begins when the experiments do: others are results there too.
+    return out.is_moment(seconds) if out.masks.has_fixed_clock else out.is_during(seconds)

@@ -13,9 +13,11 @@ from envbuild.core.fs import read_foreign
 from envbuild.verification.content.canonical import (
     DEPTH,
     FILE,
+    FURTHER,
     UNPACKED,
     Canonical,
     Content,
+    Identities,
     Leaves,
     Texts,
     TooMuchError,
@@ -35,6 +37,8 @@ from envbuild.verification.content.snakemake import is_log as is_log_of_snakemak
 from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
 from envbuild.verification.content.stage_locks import is_stage_lock, without_digests
 from envbuild.verification.content.trackers import COUNTERS, is_operations, read_operations
+from envbuild.verification.content.values import names_identity
+from envbuild.verification.masking.doubtful import last_key
 from envbuild.verification.masking.masks import Masks
 
 _SEARCHED = 4 << 30
@@ -182,6 +186,29 @@ def all_texts(data: bytes) -> list[bytes]:
     with suppress(UnreadableError):
         _opened(out, "", data, 0)
     return out.found
+
+
+def identities(data: bytes, masks: Masks) -> list[tuple[str, str]]:
+    """Return place and text of what is left out of data as an identity by the name that it has there, in their order.
+
+    Args:
+        data: of a whole file.
+        masks: of the run that wrote it.
+    """
+    out = Identities(masks=masks)
+    with suppress(UnreadableError):
+        _opened(out, "", data, 0)
+    return [(place, text) for place, text in out.found if _names_identity(place)]
+
+
+def leaves_identities_out(content: Content) -> bool:
+    """Whether ``identities`` may find some in a file."""
+    return any(place == FURTHER or _names_identity(place) for place in content.left_out)
+
+
+def _names_identity(place: str) -> bool:
+    """Whether the last key of a place is the name of an identity; it may have a dot."""
+    return names_identity(last_key(place)) or names_identity(".".join(place.split(".")[-2:]))
 
 
 def _nested(depth: int) -> Callable[[Canonical, str, bytes], None]:

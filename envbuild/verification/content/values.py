@@ -155,6 +155,11 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
             out.text(f"{path}:{at + 1}" if at else path, line, doubtful=doubtful)
 
 
+def names_identity(key: str) -> bool:
+    """Whether ``string`` may leave a text out under this name as an identity."""
+    return kind_of(key) == "identity" or key.lower() in _RUN
+
+
 def is_drawn(value: str) -> bool:
     """Whether a text is a UUID without dashes."""
     return _DRAWN.fullmatch(value) is not None

@@ -493,6 +493,8 @@ class Masks:
         name = found[0][len(keep or "") :]
         if self._strict and self._may_be_strange(rule, found, name):
             kinds |= {f"{_STRANGE}{name}", _OF_RUN}
+        elif self._strict and self._zones and (zone := self._zone_of(rule, found, name)) is not None:
+            kinds.add(f"{_STRANGE}a time of the run, {zone / 3600:+g} h from UTC")  # another run may have another zone
         if rule.mark == "slug" or (rule.mark == "drawn" and name.isdecimal()):
             kinds.add(_GUESSED)  # two words, or a number: a program may have given them as well
         if rule.mark == "name":
@@ -501,6 +503,15 @@ class Masks:
         if rule.guessed or part or (rule.kind in _MEASURED and rule.moment is None and said.unknown and not rule.sure):
             kinds.add(_GUESSED)
         return f"{keep or ''}⟨{rule.mark}⟩"
+
+    def _zone_of(self, rule: Rule, found: re.Match[str], name: str) -> float | None:
+        """Return by how many seconds a date of the run is ahead of UTC; None for one by UTC, or that says it itself."""
+        for zone in (None, *self._zones):
+            other = copy(self)
+            other._zones = () if zone is None else (zone,)
+            if not other._may_be_strange(rule, found, name):
+                return zone
+        return None
 
     def _may_be_strange(self, rule: Rule, found: re.Match[str], name: str) -> bool:
         """Whether what is masked is not of this run, or may be something else than what it looks like."""

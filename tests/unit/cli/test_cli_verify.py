@@ -21,6 +21,7 @@ from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verification.attestation import attest, check_attestation, check_signature, sign, withdraw
+from envbuild.operations.verification.attested_runs import has_own_mounts
 from envbuild.operations.verification.verify import VerifyOptions
 from envbuild.record import history
 from envbuild.record.model import LockFacts, Options, Output, Script
@@ -346,6 +347,8 @@ def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
     shown = capsys.readouterr().out
     assert "2 files of code and 1 file that it read are as they were then" in shown
     assert "not compared" not in shown
+    assert "not known of mounted folders: large files, and what was read by other means than Python's open" in shown
+    assert [has_own_mounts(each) for each in ((), ("/p/.git:/workspace/.git:ro",), ("/p:/data:ro",))] == [0, 0, 1]
     (data / "x.csv").write_text("2")
     with pytest.raises(LockError, match=r"mounted: /data/x\.csv has changed"):
         check(proved)

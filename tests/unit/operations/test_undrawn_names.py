@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -467,6 +468,46 @@ def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
     able = Measuring(makes_hex=hexadecimal, uuids="drawn")
     found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
     assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.json", '{{"run-id": "{0}"}}'),
+        ("a.json", '{{"run.id": "{0}"}}'),
+        ("a.json", '{{"run_id":       "{0}"}}'),
+        ("a.json", '{{"run\\u005fid": "{0}"}}'),
+        ("a.json", '{{"run_id": "user-{0}"}}'),
+        ("a.json", '{{"uuid": "{0}{0}{0}{0}{0}"}}'),
+        ("a.json", '{{"session": "{0}9abc4def8abc012345678901"}}'),
+        ("a.json.gz", '{{"run_id": "{0}"}}'),
+    ],
+)
+@pytest.mark.parametrize("same", [False, True])
+def test_an_identity_counts_however_its_key_is_written(tmp_path: Path, name: str, data: str, *, same: bool) -> None:
+    """What leaves it out knows keys and formats, and so does what quotes it."""
+    done, runs = {}, []
+    for number, digits in enumerate(("1a2b3c4d", "1a2b3c4d" if same else "2a2b3c4d")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        written = f"{data.format(digits)}\n".encode()
+        (folder / name).write_bytes(gzip.compress(written, mtime=number) if name.endswith(".gz") else written)
+        output = Output(path=name, change="created", size=len(written), sha256=f"{number:064x}")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}", outputs=(output,))))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=folder)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=Measuring(makes_hex=True, uuids="drawn"))
+    assert [each.partition(":")[0] for each in found] == [f"names in {name}"] * (not same)
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"), [("user-9f86d081", False), ("9F86D081884C", False), ("user-12345abc", True), ("user-1", True)]
+)
+def test_an_identity_is_drawn_if_its_digits_are(name: str, *, quoted: bool) -> None:
+    """Words before them, and how large its letters are, say nothing."""
+    assert bool(uuids_not_drawn({"a.json": ["user-1a2b3c4d"]}, {"a.json": [name]}, (DRAW,))) is quoted
 
 
 def test_lines_whose_numbers_of_few_digits_are_measured_too_are_known() -> None:

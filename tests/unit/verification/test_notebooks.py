@@ -135,12 +135,15 @@ def test_when_cells_ran_leaves_no_doubt() -> None:
     assert not one.short
 
 
-def test_when_cells_ran_with_a_fixed_clock_is_left_out_in_any_case() -> None:
+def test_when_cells_ran_with_a_fixed_clock_is_left_out() -> None:
     """Messages of a kernel have times of its clock, which another process's clock, or the run itself, may not have."""
     late = timed("07.1").replace("T05:56", "T08:12")
     real, fixed = (Masks(START).with_files((), dict, 30.0, has_fixed_clock=each) for each in (False, True))
     assert leaves(late.encode(), fixed) == leaves(timed("09.5").encode(), fixed)
     assert leaves(late.encode(), real) != leaves(timed("09.5").encode(), real)
+    drawn = timed("07.1").replace("2026", "2021")  # else a fixed clock would be the proven cause of a drawn date
+    assert drawn != timed("07.1")
+    assert leaves(drawn.encode(), fixed) != leaves(timed("09.5").encode(), fixed)
 
 
 @pytest.mark.parametrize(
