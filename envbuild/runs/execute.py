@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.core.digest import sha256_file
-from envbuild.core.fs import atomic_write, folder_below, read_foreign
+from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.identity import new_id
 from envbuild.core.process_mark import mark
 from envbuild.core.redact import mask_arguments, mask_environment
@@ -35,7 +35,7 @@ from envbuild.record.processes import ForeignPackage, ReadFile
 from envbuild.runs import workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option, is_own
 from envbuild.runs.facts import Facts
-from envbuild.runs.outside import Outside
+from envbuild.runs.outside import Outside, name_mounted
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.standard_input import InputWatch
 from envbuild.runs.tools_files import notes_beyond, notes_on_project, notes_on_special
@@ -139,7 +139,7 @@ class _Run:
         """Write what is known before the program starts."""
         request = self.request
         _make_folders(request.project, self._folder, self._owner)
-        _name_mounted(request, self._folder)
+        name_mounted(request.mounts, self._folder)
         if request.lock.hardware.fingerprint:
             from envbuild.runs import fingerprint
 
@@ -262,14 +262,6 @@ class _Run:
             with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
                 request.recorded(record)
         return record
-
-
-def _name_mounted(request: RunRequest, folder: Path) -> None:
-    """Put into a run's folder where the caller mounted something: what the program reads there is noted."""
-    targets = (mount.target for mount in request.mounts)
-    names = [os.fsencode(target) + b"\0" for target in targets if not f"{target}/".startswith(f"{layout.WORKSPACE}/")]
-    if names:
-        atomic_write(folder / layout.MOUNTED_FILE, b"".join(names), sync=False)
 
 
 def changed_layers_error() -> IntegrityError:

@@ -11,16 +11,18 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import read_foreign
+from envbuild.core.fs import atomic_write, read_foreign
 from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
+from envbuild.lockfile import layout
 from envbuild.record.model import NOTHING_LEFT, Output
 from envbuild.runs import workspace
 from envbuild.runs.tools_files import (
@@ -52,8 +54,28 @@ _NAMED = 20
 _CLOSED = "it could not be read"
 _TEMPORARY = re.compile(r"/(?:var/)?tmp/|/run/|/dev/")
 """Where tools make empty folders, under drawn names mostly."""
+_LOOKED = 10_000
+"""Names that are looked at in a mounted folder."""
 _SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
 """Folders that images have, and that are empty there."""
+
+
+def name_mounted(mounts: Sequence[Mount], folder: Path) -> None:
+    """Put into a run's folder where the caller mounted something: what the program reads there is noted.
+
+    A folder of installed packages is left out: what is imported of it is a library's, and no code of the program's own.
+    """
+    targets = (mount.target for mount in mounts if not _has_packages(mount.source))
+    names = [os.fsencode(target) + b"\0" for target in targets if not f"{target}/".startswith(f"{layout.WORKSPACE}/")]
+    if names:
+        atomic_write(folder / layout.MOUNTED_FILE, b"".join(names), sync=False)
+
+
+def _has_packages(folder: Path) -> bool:
+    """Whether packages are installed in a folder itself, as ``pip install --target`` does."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return any(entry.name.endswith((".dist-info", ".egg-info")) for entry in islice(entries, _LOOKED))
+    return False
 
 
 class Outside(msgspec.Struct, kw_only=True):

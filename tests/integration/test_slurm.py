@@ -221,12 +221,15 @@ def test_runs_spread_over_nodes_are_compared(project: Project, two: Cluster) -> 
 
 
 def test_bits_that_depend_on_the_node_are_explained(project: Project, two: Cluster) -> None:
-    """One node has another CPU level and gives other bits: a table by node, and the level is the cause."""
+    """One node has another CPU level and gives other bits: a table by node, and the level is the cause.
+
+    The value is what such a CPU would compute; no record shows that ``cat`` reads it from a mounted folder.
+    """
     for node in (1, 2):
         (two.own(node) / "value").write_text(f"of node {node}")
     ordinary = Path("/proc/cpuinfo").read_text()
     two.cpuinfo(2, re.sub(r"\b(avx512\w*|avx2|fma|bmi2) ?", "", ordinary))
-    project.write("t.py", "open('result', 'w').write(open('/here/value').read())\n")
+    project.write("t.py", "import os\nos.system('cat /here/value > result')\n")
     try:
         found = verified(project, two, "-n", "4", "--mount", f"{two.here}:/here:ro", "t.py", code=16)
     finally:

@@ -26,7 +26,7 @@ from envbuild.lockfile import layout
 from envbuild.record.model import dumps
 from envbuild.record.processes import json_table
 from envbuild.runs import outside
-from envbuild.runs.outside import Outside
+from envbuild.runs.outside import Outside, name_mounted
 from envbuild.runs.tools_files import is_noise, notes_on
 from envbuild.runtime.hook import memory
 from tests.support.records import record
@@ -745,3 +745,22 @@ def test_a_mounted_folder_that_is_gone_ends_no_run(tmp_path: Path, monkeypatch: 
     around.look_first()
     monkeypatch.setattr(outside.workspace, "scan_mount", gone)
     assert around.found_mounted(10) == {}
+
+
+def test_where_something_is_mounted_is_named(tmp_path: Path) -> None:
+    """But in the project, which is looked at anyway, and for folders of packages: they are no code of the program's."""
+    for name in ("data", "packages/numpy-2.4.6.dist-info", "project"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "one.csv").touch()
+    mounts = [
+        Mount(source=tmp_path / source, target=target)
+        for source, target in (
+            ("data", "/data"), ("one.csv", "/one.csv"), ("packages", "/frameworks"), ("project", "/workspace/sub"),
+            ("gone", "/gone"),
+        )
+    ]  # fmt: skip
+    name_mounted(mounts, tmp_path)
+    assert (tmp_path / "mounted").read_bytes() == b"/data\0/one.csv\0/gone\0"
+    (tmp_path / "mounted").unlink()
+    name_mounted(mounts[2:4], tmp_path)
+    assert not (tmp_path / "mounted").exists()
