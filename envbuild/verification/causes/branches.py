@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -47,8 +47,9 @@ def unreached(evidence: Evidence) -> Mapping[str, frozenset[int]]:
     exposed = any(_EXPOSING.search(text) is not None for text in sources.values())
     called = frozenset[str]() if exposed else frozenset(name for tree in trees.values() for name in _mentioned(tree))
     found = {}
+    whole = _whole(evidence, trees.values())
     for path, tree in trees.items():
-        facts = _facts(evidence, path, tree, list(trees.values()))
+        facts = _facts(whole, path, tree)
         lines = {number for begin, end in _parts(tree, facts) for number in range(begin, end + 1)}
         for node in tree.body if not exposed else ():
             if _is_plain(node) and node.name not in called:
@@ -108,29 +109,62 @@ class _Facts:
     gpus: bool
 
 
-def _facts(evidence: Evidence, path: str, tree: ast.Module, trees: Sequence[ast.Module]) -> _Facts:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Whole:
+    """What decides conditions of all files.
+
+    Attributes:
+        stored: names of attributes that some source sets.
+        parameters, environment, changed, arguments, gpus: as in ``_Facts``; arguments of whatever was run.
+        scripts: the files that were run.
+    """
+
+    stored: frozenset[str]
+    parameters: Mapping[str, Any]
+    environment: Mapping[str, str]
+    changed: bool
+    arguments: tuple[str, ...] | None
+    scripts: frozenset[str]
+    gpus: bool
+
+
+def _whole(evidence: Evidence, trees: Iterable[ast.Module]) -> _Whole:
+    """Look through all sources once: there may be a thousand."""
     records = (evidence.a, evidence.b)
-    stored = {
+    texts = (evidence.sources or {}).values()
+    stored = frozenset(
         node.attr for each in trees for node in ast.walk(each) if _is_store(node) and isinstance(node, ast.Attribute)
-    }
+    )
     tables = [{name: each.value for name, each in _given(record).items()} for record in records]
     mine, theirs = (record.environment for record in records)
-    main = any(record.script is not None and record.script.path == path for record in records)
-    changed = any(_ARGUMENTS_CHANGED.search(text) is not None for text in (evidence.sources or {}).values())
+    changed = any(_ARGUMENTS_CHANGED.search(text) is not None for text in texts)
     given = {_arguments(record) for record in records}
-    return _Facts(
-        names={name: value for name, value in _constants(tree).items() if name not in stored},
-        parsed=frozenset(_holding_parsed(tree)),
+    return _Whole(
+        stored=stored,
         parameters={
             name: value
             for name, value in tables[0].items()
             if tables[1].get(name, _UNKNOWN) == value and name not in stored
         },
         environment={name: value for name, value in mine.items() if theirs.get(name) == value},
-        changed=any(_SETS.search(text) is not None for text in (evidence.sources or {}).values()),
-        main=main,
-        arguments=given.pop() if main and len(given) == 1 and not changed else None,
+        changed=any(_SETS.search(text) is not None for text in texts),
+        arguments=given.pop() if len(given) == 1 and not changed else None,
+        scripts=frozenset(record.script.path for record in records if record.script is not None),
         gpus=any(record.gpus for record in records),
+    )
+
+
+def _facts(whole: _Whole, path: str, tree: ast.Module) -> _Facts:
+    main = path in whole.scripts
+    return _Facts(
+        names={name: value for name, value in _constants(tree).items() if name not in whole.stored},
+        parsed=frozenset(_holding_parsed(tree)),
+        parameters=whole.parameters,
+        environment=whole.environment,
+        changed=whole.changed,
+        main=main,
+        arguments=whole.arguments if main else None,
+        gpus=whole.gpus,
     )
 
 
