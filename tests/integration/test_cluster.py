@@ -348,7 +348,7 @@ def test_one_ranks_difference_is_named(project: Project) -> None:
     first = job()
     assert project.must("diff", first, job()).out.count("bit-identical") == 1
     assert chief(job(own=("t.py", "--seed", "7"))) == {"what": "seed", "ranks": [1]}
-    assert chief(job(own=("--mount", f"{extra}:/extra:ro", "t.py"))) == {"what": "option mounts", "ranks": [1]}
+    assert chief(job(own=("--mount", f"{extra}:/extra:ro", "t.py"))) == {"what": "/extra/package.py", "ranks": [1]}
     project.write("shards/1.txt", "another shard")
     assert chief(job()) == {"what": "shards/1.txt", "ranks": [1]}
     project.write("shards/1.txt", "shard 1")
