@@ -387,7 +387,7 @@ def _export(folder: Path, requirements: Sequence[str]) -> tuple[str, str]:
     Both are empty if there is none, or a requirements file has its pins.
     """
     if not any(line.startswith("-r ") for line in requirements):
-        for name in foreign.BESIDE:
+        for name in foreign.NEIGHBOURS:
             if text := _read(folder / name):
                 return name, foreign.export_command(name, text)
     return "", ""

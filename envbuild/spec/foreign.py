@@ -22,7 +22,7 @@ https://pdm-project.org/en/latest/reference/cli/#export, https://pipenv.pypa.io/
 
 _CONDA = "conda run -n {} python -m pip list --format=freeze > requirements.txt"
 _PYLOCK = re.compile(r"pylock(?:\.[^./]+)?\.toml")  # PEP 751, file name
-BESIDE = (*_COMMANDS, "environment.yml", "environment.yaml", "conda.yml", "conda.yaml")
+NEIGHBOURS = (*_COMMANDS, "environment.yml", "environment.yaml", "conda.yml", "conda.yaml")
 """What a project may have next to its spec, the best source of pins first."""
 
 

@@ -144,6 +144,26 @@ def test_equal_runs_are_proved(project: Project) -> None:
     assert (stale.code, "  code: t.py has changed\n" in stale.err) == (11, True)
 
 
+BY_PROCESS = """\
+import os, random
+from multiprocessing import get_context
+def draw(shard):
+    print("loss", random.Random(os.getpid()).random())
+if __name__ == "__main__":
+    worker = get_context("fork").Process(target=draw, args=(0,))
+    worker.start()
+    worker.join()
+"""
+
+
+def test_seeds_that_are_process_ids_are_found(project: Project) -> None:
+    """In a container of its own a worker has the same id each time, so that equal runs would be luck."""
+    project.write("t.py", BY_PROCESS)
+    done = project("verify", "--json", "--no-diagnose", "-n", "2", "t.py")
+    assert done.code == 16, done
+    assert "process ids" in done.json["varied"]
+
+
 BY_OTHERS = """\
 import subprocess
 print("lines", subprocess.run(["cat", "data/words.txt"], capture_output=True, text=True).stdout.count("a"))

@@ -39,6 +39,7 @@ from envbuild.runs.repeat import (
     variations,
 )
 from envbuild.runs.request import RunRequest
+from envbuild.runtime.hook.vary import SKIPPED_PIDS
 from tests.support.marks import mark_of_ended
 from tests.support.runtime import make_lock
 
@@ -364,6 +365,7 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
     assert [request.environment.get("MALLOC_PERTURB_") for request in engine.asked] == ["0", "192", "191"]
     assert [request.hostname for request in engine.asked] == ["envbuild", "envbu001", "envbu002"]
     assert [request.cpuset for request in engine.asked] == ["", "0", ""]
+    assert [request.skipped_pids for request in engine.asked] == [number * SKIPPED_PIDS for number in (0, 1, 2)]
     assert len(set(times)) == 3
     assert {*STRICT, "number of visible CPUs", "host name", "order of inode numbers", "load that is reported"} < set(
         variations(plan)
