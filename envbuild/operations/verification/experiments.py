@@ -106,6 +106,8 @@ def experiment(
             return found, []
         if laboratory.equal(plain.runs):
             return found, [note]
+    if plain.runs:  # which differ though the name of the host is one
+        evidence = replace(evidence, refuted=("host",))
     found, runs = _of_suspects(laboratory, evidence, plain)
     return _with_others(laboratory, found, runs, _may_be_varied(laboratory, evidence, varied)), []
 
@@ -335,7 +337,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
 
     wanted = suspects(evidence)
     others = tuple(each for each in may_be_tried(evidence) if each not in wanted)
-    refuted: list[str] = []
+    refuted: list[str] = [*evidence.refuted]
 
     def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
         runs = _equal_beyond_luck(laboratory, plain, fixed, pair)

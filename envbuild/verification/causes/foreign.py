@@ -2,10 +2,13 @@
 
 No experiment reaches into such a program: envbuild sets no seed in it and fixes nothing. What can be read is its
 command line, and the script that it names if that is a file of the project. A program is named if its text draws random
-numbers without a seed, or if nobody can read its text: it may draw then. It is never called proven.
+numbers without a seed or starts several programs at once, or if nobody can read its text: it may draw then. It is never
+called proven.
 
 How generators are seeded: R's ``set.seed`` (R Language Definition, ``?Random``), POSIX awk's ``srand`` (mawk seeds
 itself at each start), ``RANDOM`` in the manual of bash, ``perldoc -f srand``, ``--random-source`` of GNU coreutils.
+What starts programs at once: ``-P`` of xargs, ``-j`` of make, GNU parallel, which has one job for each processor, ``&``
+of a shell.
 """
 
 from __future__ import annotations
@@ -114,6 +117,14 @@ _COREUTILS = lazy(r"shuf\b|sort\s(?:.*\s)?(?:-[a-zA-Z]*R|--random-sort)\b")
 _SOURCED = "--random-source"
 _BUILT = "srand(N) in C, std::mt19937 with a number in place of std::random_device in C++"
 _ONE_THREAD = "one thread for it (an option such as -threads 1), to see whether it is the threads"
+_AT_ONCE = lazy(
+    r"\bxargs\b[^\n|;&]*?\s(?:-P\s?|--max-procs[= ])(?!1\b)[\w…$]+"
+    r"|(?:^|[\n|;&(]\s*|\bxargs\s+)parallel\b(?![^\n|;&]*\s(?:-j\s?|--jobs[= ])1\b)(?:\s+-\S+)*"
+    r"|\bmake\b[^\n|;&]*?\s(?:-j\s?(?!1\b)\w*|--jobs(?:=(?!1\b)\w+)?(?![\w=]))"
+    r"|[^\s&|;](?:>&\d|[^\n&|;])*(?<![&|<>\\;])&(?=\s|$|\))"
+)
+"""What starts several programs that run at once; in a text for a shell."""
+_ONE_JOB = "one job at a time (xargs -P 1, make -j1, no &), or results put in order by what they are of"
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
 INSIDE = "envbuild does not look inside of programs that are not Python"
 """In the sentence about each."""
@@ -142,7 +153,11 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Suspicion:
-    """Why a program may give another output in each run."""
+    """Why a program may give another output in each run.
+
+    Attributes:
+        at_once: its words that start several programs at once; empty if that is not the reason.
+    """
 
     command: Command
     language: str
@@ -150,6 +165,7 @@ class _Suspicion:
     draws: bool
     text: str = ""
     place: compiled.Place | None = None
+    at_once: str = ""
 
 
 def of_foreign(evidence: Evidence) -> Iterator[Finding]:
@@ -174,8 +190,16 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
             named = next(
                 (name for name in differing if posixpath.basename(name) in f"{each.text} {each.command.context}"), ""
             )
-            yield _finding(each, where, named, evidence.refuted, shown=f"{WORKSPACE}/{where}" in started_by)
+            shown = f"{WORKSPACE}/{where}" in started_by
+            where = f"{path}:{_line_of(each, source)}"
+            yield _finding(each, where, named, evidence.refuted, shown=shown)
     yield from _of_the_run(evidence, differing)
+
+
+def _line_of(found: _Suspicion, source: str) -> int:
+    """Return the line that has the words that start programs at once, if one alone has them; else that of the call."""
+    lines = [number for number, line in enumerate(source.splitlines(), 1) if found.at_once and found.at_once in line]
+    return lines[0] if len(lines) == 1 else found.command.line
 
 
 def _of_the_run(evidence: Evidence, differing: Sequence[str]) -> Iterator[Finding]:
@@ -191,7 +215,7 @@ def _of_the_run(evidence: Evidence, differing: Sequence[str]) -> Iterator[Findin
 
 
 def _finding(found: _Suspicion, where: str, named: str, refuted: Sequence[str], *, shown: bool) -> Finding:
-    weight = _THREADS if found.place is not None else _OPAQUE + _NAMES_A_FILE * bool(named)
+    weight = _THREADS if found.place is not None or found.at_once else _OPAQUE + _NAMES_A_FILE * bool(named)
     return Finding(
         area="sources",
         weight=_DRAWS if found.draws else weight,
@@ -216,6 +240,8 @@ def _sentence(found: _Suspicion, named: str, refuted: Sequence[str], *, shown: b
     if found.place is not None:
         does = "draws random numbers from another seed in each run" if found.draws else "runs threads"
         text = f"{found.command.shown!r} {does} ({found.place.text!r} in {found.place.where}); {inside}"
+    elif found.at_once:
+        text = f"{found.at_once!r} starts programs that run concurrently: who comes first varies; {inside}"
     elif found.draws:
         text = (
             f"{found.command.shown!r} draws random numbers ({found.language}), and no fixed seed is set in it; {inside}"
@@ -293,6 +319,8 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
     program, words = posixpath.basename(command.words[0]), command.words[1:]
     joined = " ".join((program, *words))
     text = " ".join(command.words)
+    if program not in _SHELLS and (found := _AT_ONCE.match(joined)) is not None:
+        yield _at_once(command, found, text)
     if _COREUTILS.match(joined) and _SOURCED not in joined:
         yield _Suspicion(
             command=command, language="coreutils", draws=True, text=text,
@@ -308,6 +336,11 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
         yield from _of_script(command, _recipes(scripts[path]), scripts, deep)
     elif _is_own(command.words[0]):
         yield from _of_built(command, program, text, scripts)
+
+
+def _at_once(command: Command, found: re.Match[str], text: str) -> _Suspicion:
+    words = found[0].strip(" \n|;&()") + (" &" if found[0].endswith("&") else "")
+    return _Suspicion(command=command, language="", draws=False, text=text, attempt=_ONE_JOB, at_once=words)
 
 
 def _of_built(command: Command, program: str, text: str, scripts: Mapping[str, str]) -> Iterator[_Suspicion]:
@@ -415,9 +448,12 @@ def _of_script(command: Command, text: str, scripts: Mapping[str, str], deep: in
     if _RANDOM.search(code) is not None and _RANDOM_SEEDED.search(code) is None:
         attempt = "RANDOM=N at the beginning of the script, for bash"
         yield _Suspicion(command=command, language="$RANDOM of the shell", draws=True, text=text, attempt=attempt)
+    if (at_once := _AT_ONCE.search(code)) is not None:
+        yield _at_once(command, at_once, f"{' '.join(command.words)} {code}")
     for words in shell_commands(code):
         for found in _of_command(replace(command, words=words), scripts, deep - 1):
-            yield replace(found, text=f"{found.text} {code}")
+            if not found.at_once:
+                yield replace(found, text=f"{found.text} {code}")
 
 
 def shell_commands(text: str) -> list[tuple[str, ...]]:
@@ -496,8 +532,9 @@ def _commands(node: ast.Call, named: Mapping[str, ast.expr]) -> list[Command]:
 
 
 def _with_random(text: str) -> list[tuple[str, ...]]:
-    """Return the programs of a text for a shell; all of it as one of the shell's if it draws by itself."""
-    return [("bash", "-c", text)] if _RANDOM.search(text) is not None else shell_commands(text)
+    """Return the programs of a text for a shell; all of it as one of the shell's if it draws or starts them at once."""
+    whole = _RANDOM.search(text) is not None or _AT_ONCE.search(text) is not None
+    return [("bash", "-c", text)] if whole else shell_commands(text)
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:

@@ -255,6 +255,7 @@ def only_imports_list(runs: Iterable[Record]) -> bool:
 LISTED = "in the order of the file system"
 _KEYS = {"os.scandir": ", key=lambda entry: entry.name"}
 """What ``sorted`` needs besides: entries of folders have no order of their own."""
+_COPIED = "sort the names that a function gets from shutil before it chooses, or copy sorted files one by one"
 
 
 def _of_listings(evidence: Evidence) -> Iterator[Finding]:
@@ -268,11 +269,14 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
     found = [each for run in (evidence.a, evidence.b) for each in _listings(run)]
     own = [each for each in found if not _of_imports(each)]
     places = {id(each): f"{each.file.removeprefix(WORKSPACE + '/')}:{each.line}" for each in found}
-    for listing in [each for each in own if places[id(each)] not in harmless] or found:
+    left = [each for each in own if places[id(each)] not in harmless]
+    # What shutil copies or removes is the same in any order, but it may call a function that the program gave.
+    for listing in [each for each in left if each.module != "shutil"] or left or found:
         place = places[id(listing)]
-        if place in said or place in harmless or listing.module == "shutil":
+        if place in said or place in harmless:
             continue
         said.add(place)
+        copied = listing.module == "shutil"
         by = f" (by {listing.module})" if "." in listing.module else ""
         # Records say os.listdir of all that the program asks for itself.
         call = "os.scandir" if listing.call == "os.listdir" and place in scans else listing.call
@@ -282,7 +286,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
             what=f"{call}() lists {listing.folder or 'a folder'} {LISTED}{by}, "
             f"and the result depends on it; {_proof(evidence.proven)}",
             where=place,
-            attempt=f"sorted({call}(…){_KEYS.get(call, '')})",
+            attempt=_COPIED if copied else f"sorted({call}(…){_KEYS.get(call, '')})",
         )
 
 

@@ -35,7 +35,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_RELIABLE = frozenset(("entropy", "clock"))
+_RELIABLE = frozenset(("entropy", "clock", "host"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
 _QUEUES = frozenset(
     f"{module}.{kind}" for module in ("queue", "multiprocessing") for kind in ("Queue", "SimpleQueue", "JoinableQueue")

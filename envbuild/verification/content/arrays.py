@@ -20,7 +20,6 @@ from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_durations, kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -137,7 +136,9 @@ def _column(out: Canonical, path: str, field: _Field, cells: Sequence[bytes]) ->
             out.leave_out(path, b"".join(cells), "time", packed=True, moment=True)
             return
     elif found and not names_result(field.name) and all(math.isfinite(each) and each >= 0 for each in found):
-        if values.names_moment(field.name) and all(out.is_moment(moment_of(each)) for each in found):
+        if values.names_moment(field.name) and all(
+            out.is_moment(values.seconds_of(field.name, each)) for each in found
+        ):
             out.leave_out(path, b"".join(cells), "time", packed=True, moment=True)
             return
         kind = kind_of(field.name) if field.name.lower() not in _BARE else None

@@ -23,7 +23,6 @@ from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_text
 from envbuild.verification.content.parquet_pages import Column, may_have_nan, texts_of
 from envbuild.verification.content.thrift import Thrift
-from envbuild.verification.masking.masks import moment_of
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -165,7 +164,7 @@ def leave_out_numbers(out: Canonical, where: str, column: Numbers) -> bool:
     if names_result(name) or not all(each >= 0 for each in ends):
         return False
     kind = kind_of(name)
-    moments = [_seconds(each, column.unit) for each in ends]
+    moments = [_seconds(column, each) for each in ends]
     # Numbers between two of the same scale are of it too.
     near = column.unit or column.most <= column.least * _NEAR
     if not column.spans and near and values.names_moment(name) and all(map(out.is_moment, moments)):
@@ -182,15 +181,15 @@ def leave_out_numbers(out: Canonical, where: str, column: Numbers) -> bool:
     return True
 
 
-def _seconds(number: float, unit: int) -> float:
-    return number / unit if unit else moment_of(number)
+def _seconds(column: Numbers, number: float) -> float:
+    return number / column.unit if column.unit else values.seconds_of(column.name, number)
 
 
 def _note_far(out: Canonical, where: str, column: Numbers, ends: Sequence[float]) -> None:
     """Note moments that are none of the run: each one if they are few, else all of them by their digest."""
     if not any(map(out.masks.is_strange, ends)):
         return
-    moments = [_seconds(each, column.unit) for each in column.every[: _FAR + 1]]
+    moments = [_seconds(column, each) for each in column.every[: _FAR + 1]]
     for moment in moments if 0 < len(moments) <= _FAR else ends:
         out.note_moment(where, moment_text(moment), moment)
     if not 0 < len(moments) <= _FAR:

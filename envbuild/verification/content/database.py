@@ -217,7 +217,7 @@ def _rows(
                 values.string(out, where, name, value, typed=True)
             elif isinstance(value, int | float) and _is_time(out, value, timed=name in timed, name=name):
                 out.leave_out(where, repr(value), "time")
-                julian = _of_julian_day(value)
+                julian = values.of_julian_day(value)
                 out.note_moment(where, repr(value), julian if out.is_moment(julian) else moment_of(value))
             elif isinstance(value, float) and (metric := of_runs.metric(row, name)):
                 values.number(out, below(where, metric, " "), metric, value, repr(value))
@@ -264,11 +264,6 @@ def _number_of_row(connection: sqlite3.Connection, quoted: str, columns: set[str
 
 def _is_time(out: Canonical, value: float, *, timed: bool, name: str) -> bool:
     """Whether a number is the time of the run: a Julian day by its name, any by the default of its column."""
-    if out.is_moment(_of_julian_day(value)):
+    if out.is_moment(values.of_julian_day(value)):
         return timed or (isinstance(value, float) and values.names_moment(name))
     return timed and out.is_moment(moment_of(value))
-
-
-def _of_julian_day(value: float) -> float:
-    """Return a Julian day, as SQLite's ``julianday()`` has it, in seconds since 1970: sqlite.org/lang_datefunc.html."""
-    return (value - 2440587.5) * 86400

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, Content, Leaves
-from envbuild.verification.masking.masks import Masks, moment_of
+from envbuild.verification.masking.masks import Masks
 
 _REST = "all but its attributes"
 
@@ -59,7 +59,7 @@ def _list(out: Canonical, path: str, texts: Sequence[tuple[str, str]]) -> None:
     """Count numbers by one name, or leave them out as those of lists in other formats."""
     key = path.rpartition("/")[2]
     found = [float(text) for _, text in texts]
-    if values.names_moment(key) and all(out.is_moment(moment_of(each)) for each in found):
+    if values.names_moment(key) and all(out.is_moment(values.seconds_of(key, each)) for each in found):
         for name, text in texts:
             out.leave_out(name, text, "time", moment=True)
     elif values.is_durations(key, found):

@@ -62,7 +62,12 @@ _KILOBYTES = lazy(r"\d+ kB")
 _BYTES = lazy(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = lazy(
     r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
+    r"|(?i:(?<![a-z])m?jd(?![a-z])|julian)"
 )
+_DAYS = lazy(r"(?i)(?<![a-z])(m?)jd(?![a-z])|julian")
+"""Names of a number of days since noon of 1 January 4713 BC; modified ones since 17 November 1858."""
+_EPOCH, _MODIFIED = 2440587.5, 2400000.5
+"""1970 as a Julian day (sqlite.org/lang_datefunc.html), and the first modified one."""
 
 
 def number(out: Canonical, path: str, key: str, value: float, text: str, siblings: Iterable[str] = ()) -> None:
@@ -90,14 +95,15 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
         kind = "rate"
-    if out.is_moment(seconds := moment_of(value)) and (kind == "time" or names_moment(key)):
+    seconds = seconds_of(key, value)
+    if out.is_moment(seconds) and (kind == "time" or names_moment(key)):
         out.note_moment(path, text, seconds)
     if _is_thread(path, key) and ADDRESSES[0] <= value <= ADDRESSES[1]:
         out.leave_out(path, text, "addresses")
     elif kind is not None and value >= 0:
-        out.leave_out(path, text, kind, during=kind == "time" and out.is_during(moment_of(value)))
-    elif key and names_moment(key) and out.is_moment(moment_of(value)):
-        out.leave_out(path, text, "time", moment=True, during=out.is_during(moment_of(value)))
+        out.leave_out(path, text, kind, during=kind == "time" and out.is_during(seconds))
+    elif key and names_moment(key) and out.is_moment(seconds):
+        out.leave_out(path, text, "time", moment=True, during=out.is_during(seconds))
     else:
         out.add(path, text)
 
@@ -168,6 +174,19 @@ def is_drawn(value: str) -> bool:
 def names_moment(key: str) -> bool:
     """Whether a name is one of a date or time, such as ``created_at``."""
     return _TIMES.search(key) is not None and not names_result(key)
+
+
+def seconds_of(key: str, value: float) -> float:
+    """Return a moment in seconds since 1970: of a Julian day by its name, else of what ``moment_of`` takes."""
+    days = _DAYS.search(key)
+    if days is None:
+        return moment_of(value)
+    return of_julian_day(value + _MODIFIED if days[1] else value)
+
+
+def of_julian_day(value: float) -> float:
+    """Return a Julian day, as SQLite's ``julianday()`` and astronomers have it, in seconds since 1970."""
+    return (value - _EPOCH) * 86400
 
 
 def is_durations(key: str, values: Sequence[Any]) -> bool:

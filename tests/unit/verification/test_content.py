@@ -788,6 +788,32 @@ def test_a_julian_day_of_the_run_is_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        lambda name, value, _: as_json(n=1, **{name: value}),
+        lambda name, value, folder: as_database(folder / f"{value!r}", [(1, value)], f'n integer, "{name}" real'),
+    ],
+    ids=["JSON", "SQLite"],
+)
+@pytest.mark.parametrize(
+    ("name", "value", "later", "same"),
+    [
+        ("MJD-RED", START / 86400 + 40587, 0.0001, True),
+        ("jd", START / 86400 + 2440587.5, 0.0001, True),
+        ("julian_day", START / 86400 + 2440587.5, 0.0001, True),
+        ("MJD", START / 86400 + 40587 - 30, 0.0001, False),
+        ("jdoe", START / 86400 + 2440587.5, 0.0001, False),
+        ("bjdisp", START / 86400 + 40587, 0.0001, False),
+    ],
+)
+def test_a_julian_day_by_its_name(
+    form: Callable[[str, float, Path], bytes], name: str, value: float, later: float, same: bool, tmp_path: Path
+) -> None:
+    """As astronomers write them, also modified ones; another day is a result, and so is another name."""
+    assert compared(form(name, value, tmp_path), form(name, value + later, tmp_path)).same is same
+
+
+@pytest.mark.parametrize(
     ("default", "value", "later", "same"),
     [
         ("(strftime('%s', 'now'))", int(START), int(START) + 9, True),

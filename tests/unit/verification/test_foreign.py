@@ -132,6 +132,40 @@ def test_a_program_whose_output_differed_has_the_remedy_of_its_language() -> Non
     assert "set.seed" in cause.attempt
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ('"xargs -P 4 -n 1 python dock.py < l.txt >> r.csv", shell=True', "xargs -P 4"),
+        ('["xargs", "-n1", "-P8", "./dock", "a"]', "xargs -n1 -P8"),
+        ('["sh", "-c", "cat l | xargs --max-procs=0 dock"]', "xargs --max-procs=0"),
+        ('"ls | parallel ./dock {} >> r.csv", shell=True', "parallel"),
+        ('["make", "-C", "sub", "-j4", "all"]', "make -C sub -j4"),
+        ('"make --jobs all", shell=True', "make --jobs"),
+        ('"for i in 1 2; do dock $i >> r & done; wait", shell=True', "do dock $i >> r &"),
+        ('"a.out 1 > x & a.out 2 > y & wait", shell=True', "a.out 1 > x &"),
+        ('"xargs -P 1 dock < l", shell=True', ""),
+        ('"xargs -n 4 dock -P < l", shell=True', ""),
+        ('"make -j1 all && make install", shell=True', ""),
+        ('"make test --jobs=1", shell=True', ""),
+        ('"dock > log 2>&1 && ls &> out", shell=True', ""),
+        ('"parallel -j 1 dock ::: a b", shell=True', ""),
+        ('"curl http://x/?a=1&b=2; echo parallel", shell=True', ""),
+        ('"dock a 2>&1 & wait", shell=True', "dock a 2>&1 &"),
+    ],
+)
+def test_programs_that_a_shell_starts_at_once(command: str, said: str) -> None:
+    """By the options of what starts them, and by ``&``; of one job at a time nothing is said."""
+    source = f"import subprocess\nsubprocess.run({command})\n"
+    found = [each.what for each in rank_causes(evidence(source, scripts={})) if "concurrently" in each.what]
+    assert [text.partition(" starts ")[0] for text in found] == ([repr(said)] if said else [])
+
+
+def test_the_line_that_has_the_words_is_named() -> None:
+    """Not the one that hands them to a shell."""
+    source = "import subprocess\nwork = f'xargs -P 4 {program} < l'\n\nsubprocess.run(['sh', '-c', work])\n"
+    assert [each.where for each in rank_causes(evidence(source, scripts={}))] == ["train.py:2"]
+
+
 def test_words_of_a_shell() -> None:
     """Programs, without assignments, redirections and what starts another one."""
     found = shell_commands("A=1 nice -n5 ./a x > f 2>&1 && for i in 1; do b \"$i | c\"; done | xargs d\ne 'f; g'")
