@@ -316,7 +316,7 @@ def _because(
     causes: Sequence[Finding], at_once: int, *, threads: bool = False, logs: bool = False
 ) -> Iterator[tuple[str, str]]:
     if not causes:
-        yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
+        yield "likely cause", "none found: the records agree, and nothing known in the sources makes the difference"
         if logs:
             yield (
                 "try",

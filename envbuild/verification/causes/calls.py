@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
+from envbuild.verification.causes.queues import given_up
 from envbuild.verification.dataflow.targets import last_name
 from envbuild.verification.dataflow.uses import Use, Uses
 
@@ -17,6 +18,7 @@ SET = "set.__iter__"
 TIMEOUT = "timeout="
 CALLBACK = "callback="
 FINALIZER = "__del__"
+ENQUEUED = "enqueue=True"
 WITHOUT_WAITING = "blocking=False"
 NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
@@ -282,6 +284,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
         isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL_SEED.search(node.value) is not None
         for node in ast.walk(tree)
     )
+    yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
@@ -312,6 +315,8 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield UNORDERED
     if _is_false(given.get("in_order", node)):
         yield OUT_OF_ORDER
+    if getattr(given.get("enqueue"), "value", None) is True:
+        yield ENQUEUED
     if last_name(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
         yield FOREST
     if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):

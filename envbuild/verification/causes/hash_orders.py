@@ -6,14 +6,33 @@ import ast
 from collections.abc import Iterator, Mapping
 
 _CALLS: Mapping[str, frozenset[str]] = {
-    "polars": frozenset(("unique", "group_by", "value_counts", "partition_by", "mode", "drop_duplicates"))
+    "polars": frozenset(("unique", "group_by", "value_counts", "partition_by", "mode", "drop_duplicates", "join")),
+    "tokenizers": frozenset(("train", "train_from_iterator", "get_vocab")),
 }
-"""Methods of a package's tables that return groups or unique values in such an order."""
+"""Methods of a package that return groups, unique values or words in such an order, or decide by it."""
+_NATIVE = "tokenizers"
+_BOTH = frozenset(("full", "outer", "outer_coalesce"))
+"""Joins that add the rows which one table alone has: in that order. Rows of others are in the order of a table."""
 _SETTLING = frozenset(("sort", "height", "is_in"))
 """What gives their results an order, or does not depend on one, later in the same chain of calls."""
 _DRAWING = frozenset(("sample", "shuffle"))
 """Methods for which a package draws too, without a seed: its entropy may be for these."""
 _FUNCTIONS = frozenset(("sorted", "len", "set", "frozenset", "max", "min"))
+
+
+def in_machine_code(sources: Mapping[str, str]) -> str:
+    """Return the package that sources import and that draws such keys in machine code, with no Python of its own."""
+    trees = [_parsed(source) for source in sources.values()]
+    names = {name.partition(".")[0] for tree in trees for name in _imported(tree)}
+    return _NATIVE if _NATIVE in names else ""
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
 
 
 def without_order(package: str, sources: Mapping[str, str]) -> list[str]:
@@ -59,9 +78,13 @@ def _lines(tree: ast.Module, methods: frozenset[str]) -> Iterator[int]:
     found = {
         func.end_lineno or node.lineno
         for node, func in _methods(tree, methods)
-        if not _keeps_order(node) and not _is_settled(node, above)
+        if not _keeps_order(node) and not _is_settled(node, above) and (func.attr != "join" or _has_all(node))
     }
     yield from sorted(found)
+
+
+def _has_all(call: ast.Call) -> bool:
+    return any(word.arg == "how" and getattr(word.value, "value", None) in _BOTH for word in call.keywords)
 
 
 def _keeps_order(call: ast.Call) -> bool:

@@ -14,7 +14,7 @@ from envbuild.record.processes import Listing
 from envbuild.verification.causes.calls import TIMEOUT, calls
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.causes.foreign import INSIDE
-from envbuild.verification.causes.hash_orders import without_order
+from envbuild.verification.causes.hash_orders import in_machine_code, without_order
 from envbuild.verification.causes.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -83,6 +83,8 @@ _ATTEMPTS = {
 }
 _OPTIONS = {
     "polars": "maintain_order=True in unique(), group_by() and joins, or sort what they return: their order follows it",
+    "tokenizers": "initial_alphabet=[…] in place of limit_alphabet=, and sort what get_vocab() returns: "
+    "their order follows it",
 }
 """What to do about packages that draw the keys of their hash tables, for which there is no seed (foldhash)."""
 _DRAWN = {
@@ -159,8 +161,11 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
                 yield _of_limit(evidence, culprit, limits[culprit.place])
             continue
         own = of_project(culprit.file) or culprit.module == "__main__"
+        native = culprit.suspect == "entropy" and " " in culprit.call
         package = culprit.module.partition(".")[0]
-        lines = [] if own else without_order(package, evidence.sources or {})
+        if own:
+            package = in_machine_code(evidence.sources or {}) if native else ""
+        lines = without_order(package, evidence.sources or {})
         if lines:  # the package asks for the keys of its hashes where the first table is made
             if package not in named:
                 named.add(package)
@@ -186,7 +191,7 @@ def _of_hashes(evidence: Evidence, culprit: Culprit, package: str, lines: Sequen
         what=f"{one} the order of a hash whose keys the package {package} makes anew in each process "
         f"({culprit.call}); {_proof(evidence.proven)}",
         where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
-        attempt=_attempt(culprit, own=False),
+        attempt=_OPTIONS.get(package) or _attempt(culprit, own=False),
     )
 
 

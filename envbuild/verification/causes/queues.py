@@ -1,4 +1,4 @@
-"""Queues into which one thread or process puts, and from which one takes: what they give has one order."""
+"""Queues: whether what they give has one order, and where somebody goes on without them if they are full or empty."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ _OTHERS = frozenset(("close", "join_thread", "join", "task_done"))
 """Further methods whose result does not depend on how far others are, as that of ``empty()`` does."""
 _BEGINS = frozenset(("Thread", "Process"))
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+_GIVE_UP = {"Full": frozenset(("put", "put_nowait")), "Empty": frozenset(("get", "get_nowait"))}
+"""What is raised by queues that do not wait, or not for long, and by what."""
+_WAITS = frozenset(("sleep",))
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -116,3 +120,61 @@ def _outwards(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> Iterator[ast.A
     while node in above:
         node = above[node]
         yield node
+
+
+def given_up(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the lines that put or take without waiting, where the program goes on if there is no room or value.
+
+    Not those that are tried until they succeed, nor those that empty a queue.
+
+    Yields:
+        The exception that is handled, ``Full`` or ``Empty``, and the line of the call that raises it.
+    """
+    for loop, block in _blocks(tree):
+        for at, node in enumerate(block):
+            if not isinstance(node, ast.Try):
+                continue
+            last = at == len(block) - 1
+            for handler in node.handlers:
+                raised = _raised(handler)
+                if raised is not None and not _tries_again(node, handler, loop=loop, last=last):
+                    yield from ((raised, line) for line in _called(node.body, _GIVE_UP[raised]))
+
+
+def _blocks(tree: ast.AST) -> Iterator[tuple[bool, list[ast.stmt]]]:
+    """Yield all lists of statements, and whether they are those of a loop."""
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                yield name == "body" and isinstance(node, ast.While | ast.For | ast.AsyncFor), block
+
+
+def _raised(handler: ast.ExceptHandler) -> str | None:
+    """Return which of the two exceptions a handler is for."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type] if handler.type else []
+    names = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in kinds]
+    return next((name for name in names if name in _GIVE_UP), None)
+
+
+def _tries_again(node: ast.Try, handler: ast.ExceptHandler, *, loop: bool, last: bool) -> bool:
+    """Whether a loop tries once more, having done nothing else, or ends because a queue is empty."""
+    if any(isinstance(each, ast.Break | ast.Return) for each in handler.body):
+        return _raised(handler) == "Empty"
+    if any(isinstance(each, ast.Break | ast.Return) for part in (node.body, node.orelse) for each in part):
+        return True  # it goes on behind the loop once it succeeded
+    idle = all(
+        isinstance(each, ast.Pass | ast.Continue)
+        or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and last_name(each.value.func) in _WAITS)
+        for each in handler.body
+    )
+    goes_on = not last and not any(isinstance(each, ast.Continue) for each in handler.body)
+    return idle and loop and not goes_on and _raised(handler) == "Empty"
+
+
+def _called(body: list[ast.stmt], methods: frozenset[str]) -> Iterator[int]:
+    """Yield the lines that call one of the methods of something."""
+    for part in body:
+        for node in ast.walk(part):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+                yield node.lineno

@@ -28,6 +28,7 @@ from envbuild.verification.causes.proofs import (
     LIMIT,
     LISTED,
     PROVEN,
+    REFUTED,
     STARTED,
     of_experiments,
     of_programs,
@@ -98,7 +99,12 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     sources = {path: text for path, text in (evidence.sources or {}).items() if path.endswith(".ipynb")}
     if sources:
         causes = [msgspec.structs.replace(each, where=in_cells(each.where, sources)) for each in causes]
-    return tuple(sorted(causes, key=lambda cause: -cause.weight))
+    causes.sort(key=lambda cause: -cause.weight)
+    refuted = {finding.what for finding, _ in called if finding.weight <= REFUTED}
+    if causes and causes[0].what in refuted:
+        # Runs differ with it fixed: something else makes the difference, and no cause is better than this one.
+        causes = [each for each in causes if each.what not in refuted]
+    return tuple(causes)
 
 
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:

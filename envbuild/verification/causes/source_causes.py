@@ -57,6 +57,8 @@ _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
+_ROTATING, _LOGGED = "logging.handlers.TimedRotatingFileHandler", "logging."
+"""What asks for the time on behalf of each line that is logged, and how calls that log begin."""
 _NOT_IN_ORDER = 15
 """What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
 _SHARPER: dict[str, dict[str, int]] = {
@@ -270,6 +272,7 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
         _is_culprit(each, call, row, place)
         or _is_factory(evidence, each, call, place)
         or _draws_for(evidence, each, call)
+        or (call.name == _ROTATING and each.suspect == "clock" and each.call.startswith(_LOGGED))
         for each in evidence.culprits
     ):
         return "culprit"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from envbuild.verification.causes.queues import has_one_order
+from envbuild.verification.causes.queues import given_up, has_one_order
 
 _WORKER = "def work(number, out):\n    out.put(number)\n"
 _PUTS_ITSELF = "q = Queue()\nq.put(1)\nfor _ in range(3): print(q.get())\n"
@@ -51,3 +53,27 @@ def test_one_puts_and_one_takes(source: str) -> None:
 def test_several_do_or_nobody_knows(source: str) -> None:
     """Two that begin, one that begins several, or a queue that goes where it is not followed."""
     assert not has_one_order(source, 1 + source[: source.index("Queue(")].count("\n"))
+
+
+_TRY = "    try:\n        {}\n    except queue.{}:\n        {}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "raised"),
+    [
+        ("while True:\n" + _TRY.format("q.put_nowait(x)", "Full", "pass"), "Full"),
+        ("for x in xs:\n" + _TRY.format("q.put(x, timeout=0.01)", "Full", "lost += 1") + "    n += 1\n", "Full"),
+        ("for x in xs:\n" + _TRY.format("x = q.get_nowait()", "Empty", "pass") + "    step(x)\n", "Empty"),
+        ("def take():\n" + _TRY.format("return q.get(block=False)", "Empty", "return None"), ""),
+        ("def take():\n" + _TRY.format("x = q.get(False)", "Empty", "x = 0"), "Empty"),
+        ("while True:\n" + _TRY.format("xs.append(q.get_nowait())", "Empty", "break"), ""),
+        ("while True:\n" + _TRY.format("xs.append(q.get_nowait())", "Empty", "time.sleep(0.1)"), ""),
+        ("while True:\n" + _TRY.format("x = q.get(timeout=1)", "Empty", "continue") + "    step(x)\n", ""),
+        ("while True:\n" + _TRY.format("q.put(x, timeout=1); break", "Full", "time.sleep(0.1)"), ""),
+        ("for x in xs:\n" + _TRY.format("d[x]", "KeyError", "pass") + "    n += 1\n", ""),
+        ("try:\n    q.put_nowait(x)\nexcept (OSError, Full):\n    lost += 1\n", "Full"),
+    ],
+)
+def test_who_goes_on_where_a_queue_has_no_room_or_no_value(source: str, raised: str) -> None:
+    """Not who tries again, nor who empties a queue."""
+    assert [each for each, _ in given_up(ast.parse(source))] == ([raised] if raised else [])
