@@ -34,6 +34,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
+_PLACES = re.compile(r"train\.py:\d+(?:, train\.py:\d+)*")
 _SPEC = """\
 name: {name}
 os: debian-12
@@ -142,8 +143,8 @@ def judge(plant: Plant, project: Project, *options: str) -> Judged:
     first, where = str(causes[0].get("what", "")), str(causes[0].get("where") or "")
     lines = [number for number, line in enumerate(plant.script.splitlines(), 1) if plant.at and plant.at in line]
     named = bool(first) and re.search(plant.cause, f"{first} {where}", re.IGNORECASE) is not None
-    at = re.fullmatch(r"train\.py:(\d+)", where)
-    right = named and (not at or not lines or int(at[1]) in lines)
+    at = [int(each) for each in re.findall(r"\d+", where)] if _PLACES.fullmatch(where) else []
+    right = named and (not at or not lines or not {*at}.isdisjoint(lines))
     sentences = [str(each.get("what", "")) for each in causes if "proven:" in str(each.get("what", ""))]
     right = right and all(any(re.search(also, each) for each in sentences) for also in plant.also)
     return Judged(plant=plant, code=done.code, first=first, where=where, right=right, done=done)

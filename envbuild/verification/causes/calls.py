@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
-from envbuild.verification.causes.queues import given_up
+from envbuild.verification.causes.queues import given_up, left_behind
 from envbuild.verification.dataflow.targets import last_name
 from envbuild.verification.dataflow.uses import Use, Uses
 
@@ -19,6 +19,7 @@ TIMEOUT = "timeout="
 CALLBACK = "callback="
 FINALIZER = "__del__"
 ENQUEUED = "enqueue=True"
+DAEMON = "daemon=True"
 WITHOUT_WAITING = "blocking=False"
 NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
@@ -61,6 +62,8 @@ _SQL_TIME = lazy(
     re.IGNORECASE,
 )
 """What gives the time in SQL: of SQLite, and of other databases."""
+SQL_THREADS = "SQL threads"
+_SQL_THREADS = lazy(r"(?i)\bset\s+(?:(?:global|session)\s+)?(?:worker_)?threads\s*(?:to\b|=)\s*(?!1\b)\d")
 SQL_RANDOM = "SQL random"
 _SQL_RANDOM = lazy(
     r"\b(?:random|rand|newid|uuid|uuidv4|uuidv7|gen_random_uuid)\s*\(\s*\)|\brandomblob\s*\("
@@ -126,7 +129,8 @@ class Call:
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
             come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
-            sends; ``SQL_TIME`` where a text in SQL asks for the time, ``SQL_RANDOM`` where it draws.
+            sends; ``SQL_TIME`` where a text in SQL asks for the time, ``SQL_RANDOM`` where it draws,
+            ``SQL_THREADS`` where it gives a database several threads.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -285,6 +289,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
         for node in ast.walk(tree)
     )
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
+    yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
@@ -294,6 +299,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
             time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
             if time is not None:
                 yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
+            threads = _SQL_THREADS.search(node.value)
+            if threads is not None:
+                yield Call(name=SQL_THREADS, line=node.lineno + node.value.count("\n", 0, threads.start()))
             drawn = _SQL_RANDOM.search(node.value) if _SQL.search(node.value) is not None and not seeded else None
             if drawn is not None:
                 yield Call(name=SQL_RANDOM, line=node.lineno + node.value.count("\n", 0, drawn.start()))

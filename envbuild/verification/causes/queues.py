@@ -1,4 +1,4 @@
-"""Queues: whether what they give has one order, and where somebody goes on without them if they are full or empty."""
+"""Queues and who uses them: whether what they give has one order, and who does not wait for them or for the end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def has_one_order(source: str, line: int) -> bool:
     """Return whether one thread or process alone puts something into the queue that a line makes, and one takes it.
 
     Only a queue with a name is followed, within the function that makes it, and into functions of the same file that
-    get it as an argument. Whatever else becomes of it, somebody else may put something into it, as somebody does where
-    the file shows nobody.
+    get it as an argument, or use it by its name and are run once. Whatever else becomes of it, somebody else may put
+    something into it, as somebody does where the file shows nobody.
     """
     try:
         tree = ast.parse(source)
@@ -55,25 +55,27 @@ def _users(
 ) -> tuple[int, int] | None:
     """Return how many put something into a queue with a name in a scope, and how many take; None if nobody knows."""
     puts, takes, own = 0, 0, [0, 0]
+    within: dict[ast.AST, list[int]] = {}
     for node in ast.walk(scope):
         if not isinstance(node, ast.Name) or node.id != name or isinstance(node.ctx, ast.Store):
             continue
         inner = _scope(node, above)
         if inner is not scope and isinstance(inner, _Function) and name in {each.arg for each in _parameters(inner)}:
             continue  # another one of the same name
-        if inner is not scope:  # a function within uses it, and who calls that is not known
+        if inner is not scope and not _runs_once(inner, scope, tree, functions, above):
             return None
         parent = above[node]
         if isinstance(parent, ast.Attribute):
+            mine = own if inner is scope else within.setdefault(inner, [0, 0])
             if parent.attr in _PUTS:
-                own[0] = 1
+                mine[0] = 1
             elif parent.attr in _TAKES:
-                own[1] = 1
+                mine[1] = 1
             elif parent.attr not in _OTHERS:
                 return None
             continue
         found = _given(node, functions, above)
-        if found is None:
+        if found is None or inner is not scope:
             return None
         function, parameter, call = found
         names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == function.name]
@@ -83,7 +85,34 @@ def _users(
         if any(isinstance(each, _REPEATS) for each in _outwards(call, above)) or _scope(call, above) is not scope:
             return None
         puts, takes = puts + inside[0], takes + inside[1]
-    return puts + own[0], takes + own[1]
+    return puts + sum(each[0] for each in (own, *within.values())), takes + sum(
+        each[1] for each in (own, *within.values())
+    )
+
+
+def _runs_once(
+    function: ast.AST,
+    scope: ast.AST,
+    tree: ast.Module,
+    functions: Mapping[str, _Function],
+    above: Mapping[ast.AST, ast.AST],
+) -> bool:
+    """Whether a function is run once, by a thread or process that the same scope begins, and by nobody else."""
+    if not isinstance(function, _Function) or functions.get(function.name) is not function:
+        return False
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == function.name]
+    if len(uses) != 1:
+        return False
+    word = above[uses[0]]
+    call = above.get(word)
+    return (
+        isinstance(word, ast.keyword)
+        and word.arg == "target"
+        and isinstance(call, ast.Call)
+        and last_name(call.func) in _BEGINS
+        and _scope(call, above) is scope
+        and not any(isinstance(each, _REPEATS) for each in _outwards(call, above))
+    )
 
 
 def _given(
@@ -177,4 +206,14 @@ def _called(body: list[ast.stmt], methods: frozenset[str]) -> Iterator[int]:
     for part in body:
         for node in ast.walk(part):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+                yield node.lineno
+
+
+def left_behind(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that make threads or processes which end with the program, where the file waits for none."""
+    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if not any(isinstance(node.func, ast.Attribute) and node.func.attr == "join" and not node.args for node in called):
+        for node in called:
+            given = {word.arg: getattr(word.value, "value", None) for word in node.keywords}
+            if last_name(node.func) in _BEGINS and given.get("daemon") is True:
                 yield node.lineno

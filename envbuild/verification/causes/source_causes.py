@@ -24,6 +24,7 @@ from envbuild.verification.causes.evidence import (
     Evidence,
     Operation,
 )
+from envbuild.verification.causes.pools import POOLS, tasks_of
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import of_package, of_project
@@ -57,6 +58,8 @@ _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
+_SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
+_ASYNC_LIMIT = "asyncio.timeout"
 _ROTATING, _LOGGED = "logging.handlers.TimedRotatingFileHandler", "logging."
 """What asks for the time on behalf of each line that is logged, and how calls that log begin."""
 _NOT_IN_ORDER = 15
@@ -155,7 +158,7 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
 def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
     """Yield calls whose outcome no seed and no switch decides, each with the suspect of experiments; empty for none."""
     found: dict[tuple[str, Use, str], list[str]] = {}
-    tight = dict[tuple[str, Use, str], int]()
+    tight, in_order = dict[tuple[str, Use, str], int](), dict[tuple[str, Use, str], bool]()
     alone = len(evidence.sources or {}) == 1
     rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
     for path, call, row in _known_calls(evidence):
@@ -168,13 +171,16 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         if shown == "culprit" or not (idle or (printed and not str(row["why"]).startswith(_SEEDS))):
             key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
             rows[key] = row
-            if call.name == TIMEOUT and shown == "proven":
+            if call.name in (TIMEOUT, _ASYNC_LIMIT) and shown == "proven":
                 tight[key] = _ALONE
             elif call.name == TIMEOUT and call.seconds is not None:
                 tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
-            found.setdefault(key, []).append(
-                f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
-            )
+            lines = [call.made, call.line] if call.made else [call.line]
+            if call.name.rpartition(".")[2] in POOLS:
+                given = tasks_of((evidence.sources or {})[path], call.line)
+                lines += [line for line, _ in given[:SHOWN]]
+                in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
+            found.setdefault(key, []).append(", ".join(f"{path}:{line}" for line in dict.fromkeys(lines)))
     for name, place, row in _given_nothing(evidence):
         if not any(shown == "culprit" for _, _, shown in rows):
             rows[name, "", "culprit"] = row
@@ -196,12 +202,11 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
             weight = _sharpened(row["kind"], weight, facts)
         weight_alone = weight
         weight, why = tried(evidence, shown, weight, why)
-        causes.append(
-            Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
-        )
+        attempt = _SHARED if in_order.get((name, use, shown)) else str(row["attempt"])
+        causes.append(Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=attempt))
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
-        if name == TIMEOUT and shown == "proven" and "limits" not in evidence.proven:
+        if name in (TIMEOUT, _ASYNC_LIMIT) and shown == "proven" and "limits" not in evidence.proven:
             kinds.append("order")
         else:  # with tasks in order, or with a fixed clock, a limit of time is not reached: no suspect stands for it
             kinds.append("" if row["kind"] == "limit" and not shown else _suspect_of(evidence, row))
@@ -268,6 +273,8 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     suspect = _suspect_of(evidence, row)
     if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
         return "proven"
+    if call.name == _ASYNC_LIMIT and call.seconds is not None and "order" in evidence.proven:
+        return "proven"  # with tasks in order a loop's time goes on when all of them wait
     if any(
         _is_culprit(each, call, row, place)
         or _is_factory(evidence, each, call, place)

@@ -155,6 +155,11 @@ def _moment_of_uuid(found: re.Match[str]) -> float | None:
     return moment_of_bare_uuid(found[0])
 
 
+def _moment_of_message(found: re.Match[str]) -> float:
+    """Return the time at the beginning of a mail's identity, which Python writes in hundredths of a second."""
+    return int(found[0]) / 100
+
+
 def moment_of_bare_uuid(digits: str) -> float | None:
     """Return the same of its digits."""
     return None if digits[12] != "7" and not int(digits[21], 16) & 1 else moment_of_uuid(digits)
@@ -247,6 +252,14 @@ TABLE = (
         "",
         r"(?<![0-9a-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9a-z])",
         _moment_of_uuid,
+    ),
+    # The identity of a mail as ``email.utils.make_msgid`` makes it: time, process, number, name of the host.
+    _rule(
+        "times",
+        "time",
+        "message-id in-reply-to references",
+        r"(?<=<)[0-9]{12}(?=\.[0-9]{1,7}\.[0-9]{1,20}(?:\.[^@>\s]+)?@[\w.-]+>)",
+        _moment_of_message,
     ),
     _rule(
         "names",

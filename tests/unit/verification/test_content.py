@@ -833,6 +833,22 @@ def test_a_column_whose_default_is_the_time(tmp_path: Path, default: str, value:
     assert compared(one, other).same is same
 
 
+def test_the_time_in_the_identity_of_a_mail_is_one() -> None:
+    """As ``email.utils.make_msgid`` writes it; the number behind it is drawn, and counts."""
+    mail = "Subject: Weekly fit\nMessage-ID: <%d.2.%d@example.org>\n\nThe slope is 0.5.\n"
+    one, later = int(START * 100), int(START * 100) + 97
+
+    def same(mine: tuple[int, int], theirs: tuple[int, int]) -> bool:
+        return all(
+            Masks(START).mask(a).text == Masks(START).mask(b).text
+            for a, b in zip((mail % mine).splitlines(), (mail % theirs).splitlines(), strict=True)
+        )
+
+    assert same((one, 205369585435), (later, 205369585435))
+    assert not same((one, 205369585435), (one, 205369585436))
+    assert not same((one - 10**9, 205369585435), (one - 10**9 + 1, 205369585435))
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     """A time in NumPy's own type is one; any other value in it counts to the last bit."""
     scalar = b"\x80\x04}\x8c%c%s\x8c\x15numpy.core.multiarray\x8c\x06scalar\x93\x8c\x02f8C\x08%s\x86Rs."

@@ -23,6 +23,8 @@ def _at(source: str) -> int:
         f"{_WORKER}def main():\n    q = Queue()\n    Thread(target=work, args=(1, q)).start()\n    q.get()\n",
         "def take(q): print(q.get())\nq = Queue()\nThread(target=take, args=(q,)).start()\nq.put(1)\n",
         _PUTS_ITSELF,
+        "q = Queue()\ndef take():\n    while True: write(q.get())\nThread(target=take).start()\nq.put(1)\n",
+        "def main():\n    q = Queue()\n    def give(): q.put(1)\n    Thread(target=give).start()\n    q.get()\n",
     ],
 )
 def test_one_puts_and_one_takes(source: str) -> None:
@@ -40,6 +42,10 @@ def test_one_puts_and_one_takes(source: str) -> None:
         f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nThread(target=work, args=(2, q)).start()\n",
         f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nq.put(2)\n",
         f"{_WORKER}q = Queue()\nThread(target=work, args=(1, q)).start()\nwork(2, q)\n",
+        "q = Queue()\ndef give(): q.put(1)\nfor k in range(2): Thread(target=give).start()\n",
+        "q = Queue()\ndef give(): q.put(1)\nThread(target=give).start()\ngive()\n",
+        "q = Queue()\ndef give(): q.put(1)\nThread(target=give).start()\nq.put(2)\n",
+        "q = Queue()\ndef give(): q.put(1)\ndef main(): Thread(target=give).start()\n",
         f"{_WORKER}begin = lambda f, q: Thread(target=f, args=(1, q)).start()\nq = Queue()\nbegin(work, q)\n",
         "def work(): q.put(1)\nq = Queue()\nThread(target=work).start()\nThread(target=work).start()\n",
         "def take(q): print(q.get())\nq = Queue()\nfor _ in t: Thread(target=take, args=(q,)).start()\nq.put(1)\n",

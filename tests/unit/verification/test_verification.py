@@ -939,12 +939,42 @@ def test_a_cause_that_was_fixed_in_vain_is_not_the_first() -> None:
         ("await client.async_execute()\n", "async_execute() of a notebook"),
         ("import queue\nwhile more():\n    try:\n        q.put_nowait(1)\n    except queue.Full:\n        lost += 1\n",
          "putting into a queue that may be full"),
+        ("import threading\nthreading.Thread(target=f, daemon=True).start()\n", "a thread or process with daemon=True"),
+        ("db.execute('select 1')\ndb.execute('SET threads TO 4')\n", "a database with several threads"),
+        ("db.execute('SET threads = 1')\n", ""),
     ],
 )  # fmt: skip
 def test_what_writes_or_waits_in_a_thread_of_its_own(source: str, said: str) -> None:
     """Where nothing is proven it is a possible cause."""
     found = [each.what for each in rank_causes(evidence(sources={"train.py": source}))]
     assert [each.startswith(said) for each in found] == ([True] if said else [])
+
+
+def test_a_daemon_that_is_joined_is_waited_for() -> None:
+    """The argument alone says nothing."""
+    source = "import threading\nt = threading.Thread(target=f, daemon=True)\nt.start()\nt.join()\n"
+    (cause,) = rank_causes(evidence(sources={"train.py": source}))
+    assert cause.what.startswith("threading.Thread()")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "where", "attempt"),
+    [
+        ("pool.map(f, xs)", "train.py:2, train.py:3", "give each task what it needs"),
+        ("pool.submit(f, 1); pool.map(f, xs)", "train.py:2, train.py:3", "combine results in the order of submission"),
+        ("for x in xs: pool.submit(f, x)", "train.py:2, train.py:3", "combine results in the order of submission"),
+        ("give(pool)", "train.py:2", "combine results in the order of submission"),
+    ],
+)
+def test_the_lines_that_give_tasks_to_a_pool_are_named_with_it(tasks: str, where: str, attempt: str) -> None:
+    """Where results have the order of the tasks already, that is not what would help."""
+    source = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        f"with ThreadPoolExecutor(4) as pool:\n    {tasks}\nother.map(f, xs)\n"
+    )
+    (cause,) = rank_causes(evidence(sources={"train.py": source}, proven=("order",)))
+    assert cause.where == where
+    assert cause.attempt.startswith(attempt)
 
 
 def test_a_log_that_rotates_by_the_time_is_named_in_place_of_the_line_that_logs() -> None:

@@ -1,0 +1,57 @@
+"""Pools of threads and processes: the lines that give tasks to one that a line makes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from envbuild.verification.dataflow.targets import last_name
+
+POOLS = frozenset(("Pool", "ThreadPool", "ThreadPoolExecutor", "ProcessPoolExecutor"))
+"""Last names of what makes one."""
+_IN_ORDER = frozenset(("map", "imap", "starmap"))
+"""Methods whose results have the order of the tasks."""
+_GIVING = _IN_ORDER | {"submit", "apply", "apply_async", "map_async", "starmap_async", "imap_unordered"}
+
+
+def tasks_of(source: str, line: int) -> tuple[tuple[int, bool], ...]:
+    """Return the lines that give tasks to a pool, each with whether results come in the order of these.
+
+    The pool is followed by its name, in the whole file if one pool alone has it; none of a pool without a name.
+
+    Args:
+        source: of Python.
+        line: that makes the pool, 1-based.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    made = [(name, value.lineno) for name, value in _bound(tree)]
+    names = [name for name, at in made if at == line]
+    if len(names) != 1 or sum(name == names[0] for name, _ in made) != 1:
+        return ()
+    found = dict[int, bool]()
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _GIVING
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == names[0]
+        ):
+            found[node.lineno] = found.get(node.lineno, True) and node.func.attr in _IN_ORDER
+    return tuple(sorted(found.items()))
+
+
+def _bound(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
+    """Yield names that pools are given, by ``with … as pool`` or ``pool = …``."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs += [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.withitem):
+            pairs.append((node.optional_vars, node.context_expr))
+    for target, value in pairs:
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and last_name(value.func) in POOLS:
+            yield target.id, value
