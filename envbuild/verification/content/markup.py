@@ -99,6 +99,11 @@ class _Heads:
                 column = self._written[self._at]
         return column if kind_of(column) in ("time", "rate") and not names_result(self.row) else self.row
 
+    def label(self, text: str) -> str:
+        """Return what the first cell of a row says of the others where nothing else names them; empty for a number."""
+        named = self._names or any(self._written) or self._spans or self._at > 0
+        return "" if named or _NUMBER.fullmatch(text.strip()) else text.strip()
+
     def _column(self) -> str:
         of_index = len(self._above) == len(self._names) and not any(self._names[1:])
         return (self._above if of_index else self._names)[self._at]
@@ -117,7 +122,7 @@ class Page:
             Names, empty for none, and the parts of the line, which are all of it.
         """
         parts: list[tuple[str, str]] = []
-        begin = 0
+        begin, label = 0, ""
         for found in _TAG.finditer(text):
             ends, element, attributes, shown = found[1], found[2].lower(), found[3].lower(), found[4]
             if element == "table":
@@ -125,9 +130,12 @@ class Page:
             elif self._tables and not ends:
                 self._tables[-1].start(element, spans=any(each in attributes for each in _SPANS))
                 self._tables[-1].text(element, shown)
+                if element == "tr":
+                    label = ""
                 if element == "td":
-                    parts.append((self._tables[-1].place(), text[begin : found.end()]))
+                    parts.append((self._tables[-1].place() or label, text[begin : found.end()]))
                     begin = found.end()
+                    label = label or self._tables[-1].label(shown)
         if len(parts) > 1:
             return [*parts, ("", text[begin:])]
         return [(self._tables[-1].place() if self._tables and _CELL.fullmatch(text) is not None else "", text)]

@@ -47,3 +47,10 @@ def test_cells_of_a_row_have_their_columns_names() -> None:
 def test_cells_without_a_sure_column_have_no_name(lines: tuple[str, ...]) -> None:
     """What is the name of something else names nothing."""
     assert [name for name, _ in cells(*lines)] == [""] * len(cells(*lines))
+
+
+def test_the_first_cell_of_a_row_names_the_others_of_a_table_without_names() -> None:
+    """As the text in front of a number does elsewhere; a number is no name."""
+    page = "<html><table><tr><td>w</td><td>0.63</td></tr><tr><td>all</td><td>0.00012</td></tr></table>"
+    assert [name for name, _ in cells(page)] == ["", "w", "", "all", ""]
+    assert [name for name, _ in cells("<table>", NAMED, "<tr><td>all</td><td>0.1</td></tr>")] == ["", "", ""]
