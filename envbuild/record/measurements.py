@@ -102,6 +102,8 @@ def kind_of(name: str) -> Kind | None:
     words = _words_of(name)
     if not words:
         return None
+    if _OF_MACHINE.match(name) is not None:
+        return "rate"
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     if _DATA & {*words}:
         return None
@@ -137,6 +139,8 @@ def kind_of(name: str) -> Kind | None:
     return "identity" if words in _ALONE or "".join(words) == "runid" else None
 
 
+_OF_MACHINE = lazy(r"system(?:\.|/)(?:cpu|gpu|disk|network|memory|proc|swap|tpu)(?![a-z])")
+"""What Weights & Biases and MLflow measure of the machine by themselves (``system.cpu``, ``system/gpu_0_…``)."""
 _BARE_MEMORY = frozenset(("rss", "mem", "memory", "ram", "vram"))
 """Names that results have as well: a residual sum of squares, what an animal remembers."""
 _KB = 1024

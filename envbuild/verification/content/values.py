@@ -95,6 +95,8 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
         kind = "rate"
+    if kind is None and _is_of_disk(path, key):
+        kind = "memory"
     seconds = seconds_of(key, value)
     if out.is_moment(seconds) and (kind == "time" or names_moment(key)):
         out.note_moment(path, text, seconds)
@@ -106,6 +108,11 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         out.leave_out(path, text, "time", moment=True, during=out.is_during(seconds))
     else:
         out.add(path, text)
+
+
+def _is_of_disk(path: str, key: str) -> bool:
+    """Whether a name is of how full a disk is: ``used`` below ``disk``, as Weights & Biases writes it of ``/``."""
+    return key in ("used", "free") and ".disk." in f".{path}"
 
 
 def _is_thread(path: str, key: str) -> bool:
@@ -134,8 +141,9 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     if key == _PARENT:
         value = _PARENTS.sub(lambda found: out.masks.parent_process(found[0]), value)
     kind = kind_of(key) if key else None
-    if key in _MEMINFO and _KILOBYTES.fullmatch(value):
-        kind = "memory"
+    if (key in _MEMINFO and _KILOBYTES.fullmatch(value)) or (_is_of_disk(path, key) and value.isdecimal()):
+        out.leave_out(path, value, "memory")
+        return
     if key in _PREFIXES and _PREFIX.fullmatch(value) is not None:
         out.leave_out(path, value, "identity")
         return

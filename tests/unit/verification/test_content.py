@@ -833,6 +833,20 @@ def test_a_column_whose_default_is_the_time(tmp_path: Path, default: str, value:
     assert compared(one, other).same is same
 
 
+def test_what_weights_and_biases_measure_of_the_machine() -> None:
+    """Its own names, and how full the disk is; the same words elsewhere are results."""
+    for mine, theirs, same in (
+        ({"system.cpu": 10.7}, {"system.cpu": 5.3}, True),
+        ({"system/disk_usage_percentage": 10.7}, {"system/disk_usage_percentage": 5.3}, True),
+        ({"disk": {"/": {"used": "42691354624"}}}, {"disk": {"/": {"used": "42680258560"}}}, True),
+        ({"disk": {"/": {"free": 42691354624}}}, {"disk": {"/": {"free": 42680258560}}}, True),
+        ({"disk": {"/": {"total": "42691354624"}}}, {"disk": {"/": {"total": "42680258560"}}}, False),
+        ({"features": {"used": 4}}, {"features": {"used": 5}}, False),
+        ({"system.energy": 10.7}, {"system.energy": 5.3}, False),
+    ):
+        assert compared(as_json(**mine), as_json(**theirs)).same is same
+
+
 def test_the_time_in_the_identity_of_a_mail_is_one() -> None:
     """As ``email.utils.make_msgid`` writes it; the number behind it is drawn, and counts."""
     mail = "Subject: Weekly fit\nMessage-ID: <%d.2.%d@example.org>\n\nThe slope is 0.5.\n"
