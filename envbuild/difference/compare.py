@@ -33,6 +33,7 @@ NOT_COMPARED = frozenset(
         *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in"),
         *("outside_left_out", "verdict_source", "processes_left_out"),
         *("image_index", "supervisor"),
+        *("altered", "listed", "reads_beyond"),  # what a proof is about: ``verify --check``
     ]
 )
 """Fields of a record that are neither a cause nor a result."""

@@ -267,6 +267,11 @@ class Record(_Value, frozen=True, kw_only=True):
         reads: other files that its processes read there and that are no declared inputs.
         read_otherwise: files of the project that were read by other means than Python's ``open``; known of runs of
             ``verify`` alone, by the times of access in the copy of the project.
+        altered: files of the project that were read, or moved, and then changed or removed, as they were before; of
+            runs of ``verify`` alone.
+        listed: folders of the project that were listed and hold no code, with a digest of the names that the program
+            found there, what it left aside; of runs of ``verify`` alone.
+        reads_beyond: how many further files of the project were read; of runs of ``verify`` alone.
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
@@ -324,6 +329,9 @@ class Record(_Value, frozen=True, kw_only=True):
     modules: tuple[ReadFile, ...] = ()
     reads: tuple[ReadFile, ...] = ()
     read_otherwise: tuple[ReadFile, ...] = ()
+    altered: tuple[ReadFile, ...] = ()
+    listed: dict[str, Sha256] = {}
+    reads_beyond: int = 0
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()

@@ -134,6 +134,10 @@ class _Run:
         self._given = InputWatch() if request.watcher is None else None
         self._heard = Heard()
         self._read: list[tuple[str, int, int]] = []
+        self._altered: tuple[set[str], set[str]] = set(), set()
+        self._listed: list[str] = []
+        own = request.workspace is not None
+        self._marked = workspace.mark_folders(request.mounted, self._before) if own else {}
 
     def _keep_first(self) -> None:
         """Write what is known before the program starts."""
@@ -178,7 +182,8 @@ class _Run:
         digests = FileDigests(self.request.mounted, mounts=self._record.options.mounts)
         changed = ended | self._observed(ended, digests)
         changed |= self._left()
-        changed["read_otherwise"] = self._read_otherwise(changed, digests)
+        changed["read_otherwise"], changed["reads_beyond"] = self._read_otherwise(changed, digests)
+        changed["altered"], changed["listed"] = self._read_before(changed), self._names_listed(changed)
         left = (*changed["outputs"], *changed["outside"])
         made = {output.path for output in left if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
@@ -217,6 +222,7 @@ class _Run:
         """Return what the program left in the project and outside."""
         mounted = self.request.mounted
         tools, beyond, special = list[str](), list[str](), list[str]()
+        self._listed = [*workspace.listed_folders(mounted, self._marked)]
         after = workspace.scan(mounted, self._inputs, tools, special)
         # The program finds an empty folder in the place of envbuild's own, which has thousands of records.
         looked_at = [each for each in tools if each != STATE_FOLDER or not is_own(self.request, each)]
@@ -224,6 +230,8 @@ class _Run:
         notes = (*notes_on_project(written), *notes_on_special(self._special, special), *notes_beyond(beyond))
         self._around.left_out += notes
         self._read = self._read_in_copy(after)
+        if self.request.workspace is not None:
+            self._altered = workspace.altered_files(mounted, self._before, after)
         outputs, deleted = workspace.changes(mounted, self._before, after)
         memory = processes.json_table(read_foreign(self._folder / "memory.json", _FILE)) or {}
         outside, left_out = self._around.look_last(memory)
@@ -242,14 +250,40 @@ class _Run:
         same = (path for path in sorted(after) if path[-1:] != "/" and self._before.get(path) == after[path])
         return list(workspace.read_files(self.request.mounted, same))
 
-    def _read_otherwise(self, known: Mapping[str, Any], digests: FileDigests) -> tuple[ReadFile, ...]:
-        """Return the data that was read by other means than Python's ``open``; the first so many files, by name."""
+    def _read_otherwise(self, known: Mapping[str, Any], digests: FileDigests) -> tuple[tuple[ReadFile, ...], int]:
+        """Return the data that was read by other means than Python's ``open``: so many files, and how many more."""
         listed = {file.path for key in ("reads", "configs", "modules", "objects") for file in known[key]}
         listed |= {self._record.script.path} if self._record.script else set()
-        read = [each for each in self._read if each[0] not in listed][:_READ]
-        return tuple(
-            ReadFile(path=encodable(path), size=size, sha256=digests(path, size, at)) for path, size, at in read
+        read = [each for each in self._read if encodable(each[0]) not in listed]
+        files = (
+            ReadFile(path=encodable(path), size=size, sha256=digests(path, size, at)) for path, size, at in read[:_READ]
         )
+        return tuple(files), len(read[_READ:])
+
+    def _read_before(self, known: Mapping[str, Any]) -> tuple[ReadFile, ...]:
+        """Return the files that were read, and that are not as they were: as the project has them."""
+        read, altered = self._altered
+        listed = {file.path for file in known["reads"]}
+        from envbuild.runs.observations import FileDigests
+
+        found, digests = [], FileDigests(self.request.project)
+        for path in sorted(read | {path for path in altered if encodable(path) in listed})[:_READ]:
+            with suppress(OSError):
+                status = (self.request.project / path).lstat()
+                same = status.st_size == self._before[path][0] and status.st_mtime_ns <= self._began
+                sha256 = digests(path, status.st_size, status.st_mtime_ns) if same else None
+                found.append(ReadFile(path=encodable(path), size=self._before[path][0], sha256=sha256))
+        return tuple(found)
+
+    def _names_listed(self, known: Mapping[str, Any]) -> dict[str, str]:
+        """Return digests of the names in folders that were listed; those with code are whatever is imported."""
+        code = {""} | {file.path for file in known["modules"]}
+        code |= {self._record.script.path} if self._record.script else set()
+        for path in [*code]:
+            while path := path.rpartition("/")[0]:
+                code.add(path)
+        folders = [path for each in self._listed if (path := each.rstrip("/")) not in code and encodable(path) == path]
+        return workspace.names_in(self._before, folders[:_READ], [output.path for output in known["outputs"]])
 
     def _keep_last(self, record: Record) -> Record:
         """Compare a record with those of earlier runs, and save it."""

@@ -83,6 +83,76 @@ def read_files(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int, int
                 yield path, status.st_size, status.st_mtime_ns
 
 
+def mark_folders(root: Path, states: Mapping[str, FileState]) -> dict[str, int]:
+    """Give the folders of a fresh copy one time of access and of change; returns it by path, with ``/`` at the end.
+
+    Listing a folder is noted by the kernel as reading a file is (``listed_folders``).
+    """
+    marked = {}
+    for path in states:
+        if path.endswith("/"):
+            with suppress(OSError):
+                place = os.path.join(root, path)  # noqa: PTH118 - one string per folder counts here
+                moment = os.lstat(place).st_mtime_ns
+                os.utime(place, ns=(moment, moment), follow_symlinks=False)
+                marked[path] = os.lstat(place).st_mtime_ns
+    return marked
+
+
+def listed_folders(root: Path, marked: Mapping[str, int]) -> Iterator[str]:
+    """Yield those of the folders that were marked that somebody has listed since; before they are scanned again."""
+    for path, moment in marked.items():
+        with suppress(OSError):
+            if os.lstat(os.path.join(root, path)).st_atime_ns != moment:  # noqa: PTH118 - as above
+                yield path
+
+
+def names_in(states: Iterable[str], folders: Iterable[str], left: Iterable[str]) -> dict[str, str]:
+    """Return a digest of the names in each of some folders, but for what a program left there.
+
+    Args:
+        states: relative paths, folders' with ``/`` at the end.
+        folders: those to look at, without it.
+        left: paths of what the program left: their names, and those of folders above them, do not count.
+    """
+    found: dict[str, list[str]] = {folder: [] for folder in folders}
+    own = {*left}
+    for path in [*own]:
+        while path := path.rpartition("/")[0]:
+            own.add(path)
+    for path in states:
+        name = path.rstrip("/")
+        above = found.get(name.rpartition("/")[0])
+        if above is not None and encodable(name) not in own:
+            above.append(path.rpartition("/")[2] or f"{name.rpartition('/')[2]}/")
+    return {folder: sha256_bytes(os.fsencode("\0".join(sorted(names)))) for folder, names in found.items()}
+
+
+def altered_files(
+    root: Path, before: Mapping[str, FileState], after: Mapping[str, FileState]
+) -> tuple[set[str], set[str]]:
+    """Return the files of a fresh copy that are not as they were: those that were read before, and all of them.
+
+    One that was written where it is has the time of an earlier reading still. Of one that was removed or replaced
+    nothing is left to show it, unless it is there under another name.
+    """
+    files = {path for path in before if not path.endswith("/") and before[path] != after.get(path)}
+    moved = {state[3] for path, state in after.items() if path not in before and not path.endswith("/")}
+    read = set()
+    for path in files:
+        was, now = before[path], after.get(path)
+        if now is None or now[3] != was[3]:
+            if was[3] in moved:
+                read.add(path)
+            continue
+        with suppress(OSError):
+            status = os.lstat(os.path.join(root, path))  # noqa: PTH118 - as above
+            earlier = status.st_atime_ns <= status.st_mtime_ns or now[1] == was[1]
+            if stat.S_ISREG(status.st_mode) and status.st_atime_ns != was[1] and earlier:
+                read.add(path)
+    return read, files
+
+
 def _written_in(root: Path, top: str, moment: int, beyond: list[str] | None) -> Iterator[str]:
     left, looked = [top], 0
     while left and looked < _LOOKED:

@@ -7,7 +7,7 @@ docs/how-to/verify.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,11 +20,14 @@ from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
+from envbuild.record.processes import ReadFile
 from envbuild.verification.verdict import Measured
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 _LARGEST = 64 << 20
 """Bytes of an attestation that is read."""
+_NAMED = 20
+"""Files without a digest that are named."""
 PREDICATE: Literal["urn:envbuild:verification:1"] = "urn:envbuild:verification:1"
 
 
@@ -84,6 +87,10 @@ class Proof(_Value, frozen=True, kw_only=True):
         varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
         data: digests of other files of the project that were read, though nobody declared them.
+        listed: digests of the names in folders of the project that were listed and hold no code, by the folder's path.
+        undigested: files of the project that were read and have no digest: large ones, and some of very many; the
+            first of them by name.
+        more_undigested: how many others there are.
         mounted: digests of what was read of mounted folders, by absolute path in the container.
         inputs: BLAKE3 of the manifest of each declared input.
         network: what the runs had of one, as ``--network`` names it; empty for none. What they fetched is not known.
@@ -104,6 +111,9 @@ class Proof(_Value, frozen=True, kw_only=True):
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
     data: dict[str, Sha256] = {}
+    listed: dict[str, Sha256] = {}
+    undigested: tuple[str, ...] = ()
+    more_undigested: int = 0
     mounted: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
     network: str = ""
@@ -162,6 +172,7 @@ def state(
         date: UTC with milliseconds.
     """
     first = records[0]
+    undigested = undigested_files(first)
     subjects = [
         Subject(name=first.lock.file, digest=Digest(sha256=first.lock.sha256)),
         Subject(name=image_name(lock_name), digest=Digest(sha256=first.image)),
@@ -186,6 +197,9 @@ def state(
         ),
         files=code_files(first),
         data=data_files(first),
+        listed=dict(first.listed),
+        undigested=tuple(undigested[:_NAMED]),
+        more_undigested=len(undigested[_NAMED:]) + first.reads_beyond,
         mounted=mounted_files(first),
         inputs=dict(first.inputs),
         network="" if first.options.network == "none" else first.options.network,
@@ -213,11 +227,24 @@ def mounted_files(record: Record) -> dict[str, Sha256]:
 
 
 def data_files(record: Record) -> dict[str, Sha256]:
-    """Return the digests of what a run read of its project and left as it was."""
+    """Return the digests of what a run read of its project; of what it changed then, those from before."""
+    return {file.path: file.sha256 for file in _data(record) if file.sha256}
+
+
+def undigested_files(record: Record) -> list[str]:
+    """Return the files that a run read of its project, of which nobody knows what was in them, sorted."""
+    known = {**code_files(record), **data_files(record)}
+    files = (*_data(record), *record.configs, *record.modules)
+    found = {file.path for file in files if not file.sha256 and file.size is not None}
+    return sorted(path for path in found if path not in known and not path.startswith("/"))
+
+
+def _data(record: Record) -> Iterator[ReadFile]:
+    """Yield the data that a run read of its project, as it was before."""
     changed = {output.path for output in record.outputs} | {*record.deleted}
     read = (*record.reads, *record.read_otherwise)
-    found = (file for file in read if file.path not in changed and not file.path.startswith("/"))
-    return {file.path: file.sha256 for file in found if file.sha256}
+    yield from (file for file in read if file.path not in changed and not file.path.startswith("/"))
+    yield from record.altered
 
 
 def image_name(lock_name: str) -> str:

@@ -15,6 +15,7 @@ from envbuild.core.patterns import lazy
 from envbuild.core.text import encodable
 from envbuild.verification.channels import event_files, file_table, outside_table
 from envbuild.verification.content.canonical import moment_text
+from envbuild.verification.content.names import behind_dates
 from envbuild.verification.files import masks_of
 from envbuild.verification.masking.durations import are_far_apart
 from envbuild.verification.masking.lines import short
@@ -27,6 +28,7 @@ _LONG = 300
 """Characters of the times of one place that are shown."""
 _FAR = 300.0
 """Seconds by which the clock of a file server may be off."""
+_DIGIT = lazy(r"\d")
 _EPOCH = lazy(r"(?<![\d.])(?P<whole>\d{10})(?:\d{3}|\d{6}|\d{9})?(?![\d])")
 _DATE = lazy(r"(?<!\d)(20\d\d)[-_.]?(\d\d)[-_.]?(\d\d)[-_T /.:]{0,2}(\d\d)[-_.:h]?([0-5]\d)[-_.:m]?([0-5]\d)(?!\d)")
 
@@ -59,9 +61,13 @@ def _in_files(one: Ran, other: Ran, ignore: Sequence[str]) -> Iterator[str]:
                 continue
             if mine.path != theirs.path:
                 times = [" ".join(_in_name(each.path, of)) for each, of in zip((mine, theirs), masks, strict=True)]
+                paths = f"{encodable(mine.path)} → {encodable(theirs.path)}"
                 if times[0] != times[1]:
-                    paths = f"{encodable(mine.path)} → {encodable(theirs.path)}"
                     yield f"names of files: {paths}: a run had no such time"
+                elif _differ_in_digits(
+                    *(behind_dates(each.path, of) for each, of in zip((mine, theirs), masks, strict=True))
+                ):
+                    yield f"names of files: {paths}: digits behind a date may be a result"
             changed = [
                 changed_at(run, each.path, of)
                 for run, each, of in zip((one, other), (mine, theirs), masks, strict=True)
@@ -70,6 +76,12 @@ def _in_files(one: Ran, other: Ran, ignore: Sequence[str]) -> Iterator[str]:
                 _is_given(changed[0], one.given) and _is_given(changed[1], other.given)
             ):
                 yield f"{encodable(name)}: time of change, which the program has set: {_shown(changed)}"
+
+
+def _differ_in_digits(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether names behind dates are the same but for digits, as ``acc91`` and ``acc87`` are, which nobody draws."""
+    pairs = zip(mine, theirs, strict=False)
+    return any(one != other and _DIGIT.sub("0", one) == _DIGIT.sub("0", other) for one, other in pairs)
 
 
 def _in_events(one: Ran, other: Ran, ignore: Sequence[str]) -> Iterator[str]:

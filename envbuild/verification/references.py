@@ -61,6 +61,32 @@ def other_files_named(runs: Sequence[Ran], ignore: Sequence[str]) -> tuple[str, 
     )
 
 
+def other_names_repeated(runs: Sequence[Ran], ignore: Sequence[str]) -> tuple[str, ...]:
+    """Return a phrase for the first file or stream of equal runs that has other ones of its run's drawn names again.
+
+    Of three trials with drawn names the best may be the first in one run and the second in another: texts are the same
+    but for the names, and nothing else shows it.
+
+    Args:
+        runs: those that are compared.
+        ignore: as for ``judge``.
+    """
+    tables = file_table(runs, ignore), outside_table(runs, ignore)
+    numbers: list[dict[str, int]] = [{} for _ in runs]
+    for place, (names, ordered) in (*_in_streams(runs, ignore), *_in_files(runs, tables)):
+        if not ordered or len({len(each) for each in names}) > 1:
+            continue
+        patterns = [
+            [known.setdefault(name, len(known)) for name in each] for known, each in zip(numbers, names, strict=True)
+        ]
+        first, *others = patterns
+        for other in others:
+            if other != first:
+                one, two = next(pair for pair in zip(first, other, strict=True) if pair[0] != pair[1])
+                return (f"which of the drawn names {place} has again: number {one + 1} → number {two + 1}",)
+    return ()
+
+
 def dated_names_in(record: Record, data: Callable[[str | Output], bytes | None]) -> dict[str, tuple[bytes, ...]]:
     """Return which of a run's files and folders whose names hold the time it mentions, by file or stream.
 

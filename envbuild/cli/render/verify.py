@@ -369,16 +369,25 @@ def _some(names: Sequence[str], count: int = 4) -> str:
     return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
 
 
+_UNKNOWN_THERE = "large files, packages, which files there were, and what was read by other means than Python's open"
+
+
 def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line about an attestation that still holds."""
     proof = found.statement.predicate
     yield "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
     yield "", unchanged(len(proof.files), len(proof.data) + (found.mounted or 0), inputs=found.inputs)
+    if proof.undigested or proof.more_undigested:
+        count = len(proof.undigested) + proof.more_undigested
+        named = f" ({plain(proof.undigested[0])})" if proof.undigested else ""
+        yield "", f"not known: {plural(count, 'file')} that it read and that were large, or too many{named}"
     if proof.mounted and found.mounted is None:
         many = f"{plural(len(proof.mounted), 'file')} of mounted folders ({plain(min(proof.mounted))})"
         yield "", f"not compared: {many}; no record here shows where they were"
     if found.has_mounts:
-        yield "", "not known of mounted folders: large files, and what was read by other means than Python's open"
+        yield "", f"not known of mounted folders: {_UNKNOWN_THERE}"
+    if found.shown:
+        yield "", f"not known: what it read in {', '.join(found.shown)}"
     if proof.network:
         yield "", f"its runs had a network: {_fetched(plain(proof.network))}"
     for difference in found.host_differences:

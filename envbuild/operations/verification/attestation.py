@@ -16,11 +16,17 @@ from envbuild.core.digest import sha256_file, sha256_stream
 from envbuild.core.fs import atomic_write
 from envbuild.core.text import plain
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.operations.verification.attested_runs import compare_with_records, has_own_mounts, mounts_here
+from envbuild.operations.verification.attested_runs import (
+    compare_with_records,
+    has_own_mounts,
+    mounts_here,
+    shown_folders,
+)
 from envbuild.record.mounts import open_read
 from envbuild.verification import attestation
 
 if TYPE_CHECKING:
+    from envbuild.lockfile.model import Lock
     from envbuild.operations.load_lock import LoadedLock
     from envbuild.record.model import Record
     from envbuild.runs.request import RunRequest
@@ -128,6 +134,7 @@ class AttestationCheck:
         records: how many of its runs have a record here, each of which states the same.
         mounted: how many files of mounted folders were compared; None if no record here shows where they were.
         has_mounts: whether the runs had any, as far as a record here shows.
+        shown: folders of tools in the project that they were shown, such as ``.git``.
         host_differences: how this machine differs from the one of the proof.
     """
 
@@ -139,6 +146,7 @@ class AttestationCheck:
     records: int
     host_differences: tuple[HostDifference, ...]
     has_mounts: bool = False
+    shown: tuple[str, ...] = ()
 
 
 def check_attestation(
@@ -163,7 +171,11 @@ def check_attestation(
     signer = check_signature(path, signers, data)
     program = shlex.join(_arguments(statement.predicate.command)) or "train.py"
     mounts = mounts_here(opened.folder, statement)
-    stale = [*_stale(opened, statement, arguments), *_changed_mounted(opened.folder, statement, mounts)]
+    stale = [
+        *_stale(opened, statement, arguments),
+        *_changed_names(opened.folder, opened.lock, statement),
+        *_changed_mounted(opened.folder, statement, mounts),
+    ]
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
         raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
@@ -188,6 +200,7 @@ def check_attestation(
         inputs=bool(opened.lock.inputs),
         mounted=None if mounts is None else len(statement.predicate.mounted),
         has_mounts=has_own_mounts(mounts or ()),
+        shown=tuple(shown_folders(mounts or ())),
         records=records,
         host_differences=_host_differences(statement.predicate.host, gpus=opened.lock.hardware.gpu is not None),
     )
@@ -243,6 +256,20 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
         for difference in compare_inputs(opened.folder.absolute(), opened.lock.inputs).differences:
             found.append(f"inputs: {difference.message}")
     return found
+
+
+def _changed_names(project: Path, lock: Lock, statement: Statement) -> Iterator[str]:
+    """Yield which folders that were listed have other files now, but for what the program leaves there."""
+    from envbuild.runs import workspace
+
+    proof = statement.predicate
+    if proof.listed:
+        states = workspace.scan(project, [entry.path.strip("/") for entry in lock.inputs])
+        left = [*(result.path for result in proof.outputs), *proof.ignored]
+        names = workspace.names_in(states, proof.listed, left)
+        for folder in proof.listed:
+            if names[folder] != proof.listed[folder]:
+                yield f"data: the names in {plain(folder)}/ have changed"
 
 
 def _changed_mounted(project: Path, statement: Statement, mounts: Sequence[str] | None) -> Iterator[str]:

@@ -58,8 +58,20 @@ def has_own_mounts(mounts: Sequence[str]) -> bool:
     """Whether somebody mounted something; folders of the project that each run is shown, such as ``.git``, are none."""
     from envbuild.runs.project_copy import SHOWN
 
-    targets = (mount.rpartition(":")[0].rpartition(":")[2] for mount in mounts)
-    return any(target.removeprefix(f"{layout.WORKSPACE}/") not in SHOWN for target in targets)
+    return any(target not in SHOWN for target in _targets(mounts))
+
+
+def shown_folders(mounts: Sequence[str]) -> list[str]:
+    """Return the folders of tools in the project that its runs were shown, such as ``.git``."""
+    from envbuild.runs.project_copy import SHOWN
+
+    return sorted(target for target in _targets(mounts) if target in SHOWN)
+
+
+def _targets(mounts: Sequence[str]) -> Iterator[str]:
+    """Yield where something was mounted, relative to the project where it was there."""
+    for mount in mounts:
+        yield mount.rpartition(":")[0].rpartition(":")[2].removeprefix(f"{layout.WORKSPACE}/")
 
 
 def _subjects(record: Record, lock_name: str, statement: Statement) -> Iterator[str]:
@@ -85,6 +97,8 @@ def _chosen(record: Record, proof: Proof) -> Iterator[str]:
         yield "the record has other files of code"
     if attestation.data_files(record) != proof.data or attestation.mounted_files(record) != proof.mounted:
         yield "the record has other files that were read"
+    if record.listed != proof.listed:
+        yield "the record has other folders that were listed"
 
 
 def _results(record: Record, proof: Proof, *, all_: bool) -> Iterator[str]:

@@ -103,7 +103,8 @@ class LeftOut:
         """Yield the numbers with names or words before them, of few digits too, in what a run left out."""
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.series, **content.numbers}
-            names = {*content.short, *self._computed(_plain_times(content)), *self._computed_lines(content)}
+            times = (*_plain_times(content), *_short_columns(content))
+            names = {*content.short, *self._computed(times), *self._computed_lines(content)}
             yield from (((path, name), known[name]) for name in names if name in known)
         yield from self._metrics(at)
         for stream, lines in self.streams[at].items():
@@ -132,7 +133,7 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
             yield from ((path, name) for name in content.short)
-            times = (*_plain_times(content), *_columns(content))
+            times = (*_plain_times(content), *_columns(content), *_short_columns(content))
             yield from ((path, name) for name in (*self._computed(times), *self._computed_lines(content)))
         yield from (place for place, _ in self._metrics(at))
 
@@ -250,6 +251,13 @@ def _columns(content: Content) -> Iterator[str]:
     """Yield the names of several exact numbers that were left out together, as those of a column are."""
     yield from (
         name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
+    )
+
+
+def _short_columns(content: Content) -> Iterator[str]:
+    """Yield the names of several numbers of few digits in all that were left out together."""
+    yield from (
+        name for name in content.series if name not in content.exact and kind_of(last_key(name)) in ("time", "rate")
     )
 
 

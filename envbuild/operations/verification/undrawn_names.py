@@ -57,6 +57,8 @@ _UUID = lazy(
 """Of the versions that are drawn, or made of the time; the others are digests, which count."""
 _BARE_UUID = lazy(rb"(?<![0-9A-Za-z.])[0-9a-f]{12}[167][0-9a-f]{3}[89ab][0-9a-f]{15}(?![0-9A-Za-z])")
 """Without dashes, of which those with a time of the run are masked."""
+_REPEATED = lazy(rb"\b0x[0-9a-f]{6,16}\b|\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+"""Addresses and dates, one of which may be that of a result."""
 _BEHIND_KEY = lazy(rb'"[A-Za-z_]{0,60}[Ii][Dd]"\s{0,4}:\s{0,4}"([0-9a-f]{8,31})"')
 """Shorter ones that JSON has under the name of an identity, where they are left out (``values.string``)."""
 _ANY_ADDRESS = lazy(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
@@ -239,6 +241,41 @@ def made_addresses(session: Session, able: Measuring) -> Iterator[str]:
         yield f"addresses in {place}: {names[0]}{more}: the program makes hexadecimal digits, of which this may be some"
 
 
+def others_repeated(session: Session) -> Iterator[str]:
+    """Quote the places where two runs repeat other ones of their dates or addresses, which are left out themselves.
+
+    Of three trials the best may be the one that began first, or second, and be named by that time alone.
+    """
+    several = several_processes(*(run.record for run in session.runs))
+    first, *others = (_texts_of(session, run.record, session.done[at]) for at, run in _numbered(session))
+    for place, text in first.items():
+        if several and place in STREAMS.values():
+            continue
+        mine = [each.decode() for each in _REPEATED.findall(text)]
+        for other in others:
+            pair = repeated_otherwise(mine, [each.decode() for each in _REPEATED.findall(other.get(place, b""))])
+            if pair is not None:
+                yield f"which date or address {place} has again: number {pair[0] + 1} → number {pair[1] + 1}"
+                break
+
+
+def repeated_otherwise(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int, int] | None:
+    """Return which earlier texts two runs repeat in the first place where these are not the same ones; None for none.
+
+    Neighbours that are equal in both, as two lines of one second are, repeat nothing, and of texts that are the same it
+    does not matter which one is repeated.
+    """
+    if len(mine) != len(theirs):
+        return None
+    seen: tuple[dict[str, int], dict[str, int]] = {}, {}
+    for at, pair in enumerate(zip(mine, theirs, strict=True)):
+        known = [of.setdefault(text, at) for of, text in zip(seen, pair, strict=True)]
+        again = known[0] != known[1] and at not in known and (mine[at - 1], theirs[at - 1]) != pair
+        if again and mine[known[0]] != mine[known[1]] and theirs[known[0]] != theirs[known[1]]:
+            return known[0], known[1]
+    return None
+
+
 def _numbered(session: Session) -> Iterator[tuple[int, Ran]]:
     yield from zip(sorted(session.done), session.runs, strict=True)
 
@@ -302,6 +339,14 @@ def is_of_run(moment: float | None, masks: Masks) -> bool:
 
 def _found_in(session: Session, record: Record, found: Repeated, pattern: re.Pattern[bytes]) -> dict[str, list[str]]:
     """Return what a run has of a form, by stream or file, each once; large files are left out."""
+    return {
+        place: list(dict.fromkeys(each.decode() for each in pattern.findall(text)))
+        for place, text in _texts_of(session, record, found).items()
+    }
+
+
+def _texts_of(session: Session, record: Record, found: Repeated) -> dict[str, bytes]:
+    """Return what a run printed and wrote, by stream or file, but for files that another run has too."""
     texts: dict[str, bytes] = {}
     paths = {"standard output": found.output.stdout, "standard error": found.output.stderr}
     others = _digests_of_others(session, record)
@@ -309,9 +354,7 @@ def _found_in(session: Session, record: Record, found: Repeated, pattern: re.Pat
         texts[stream] = read_foreign(path, _TEXT) or b""
     for stream, name in STREAMS.items():
         texts[name] = texts[name] or kept(session.plan.request.project, record.id, stream) or b""
-    return {
-        place: list(dict.fromkeys(each.decode() for each in pattern.findall(text))) for place, text in texts.items()
-    }
+    return texts
 
 
 def _files_of(record: Record, found: Repeated, same: Set[str | None]) -> Iterator[tuple[str, Path]]:

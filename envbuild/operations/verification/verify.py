@@ -354,9 +354,14 @@ def _names_in_doubt(
 
     ``engine``: None if no further run may be made.
     """
-    from envbuild.operations.verification.undrawn_names import made_addresses, undrawn_names, undrawn_uuids
+    from envbuild.operations.verification.undrawn_names import (
+        made_addresses,
+        others_repeated,
+        undrawn_names,
+        undrawn_uuids,
+    )
     from envbuild.verification.files import zones_of
-    from envbuild.verification.references import dated_files_named, other_files_named
+    from envbuild.verification.references import dated_files_named, other_files_named, other_names_repeated
 
     zones = dict.fromkeys(zones_of(run.record) for run in session.runs)
     if len(zones) > 1:  # what is a moment of the run follows from them
@@ -366,10 +371,10 @@ def _names_in_doubt(
         yield from undrawn_names(session, engine, events)
     yield from undrawn_uuids(session, engine, events, able=able)
     yield from made_addresses(session, able)
-    if verdict.renamed:
-        drawn = other_files_named(session.runs, options.ignore)
-        dated = dated_files_named(session.runs, options.ignore, session.mentioned)
-        yield from dict.fromkeys((*drawn, *dated))
+    yield from others_repeated(session)
+    drawn = other_files_named(session.runs, options.ignore) if verdict.renamed else ()
+    dated = dated_files_named(session.runs, options.ignore, session.mentioned) if verdict.renamed else ()
+    yield from dict.fromkeys((*(drawn or other_names_repeated(session.runs, options.ignore)), *dated))
 
 
 def _undecided(

@@ -17,6 +17,7 @@ _DATE = lazy(
     r"(?<!\d)(?P<year>20\d\d)(?P<mark>[-_.]?)(?P<month>\d\d)(?P=mark)(?P<day>\d\d)"
     r"(?:[-_T /.]{1,2}\d\d[-_.:h]?\d\d(?:[-_.:m]?\d\d)?(?:[._]\d{3,6}(?![0-9a-z]))?s?Z?(?![0-9a-zA-Z]))?(?!\d)"
 )
+_TIME = lazy(r"[-_T /.]{1,2}(?:[01]\d|2[0-4])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-6]\d)?(?![0-9])")
 _SHORT = lazy(r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d")
 _YEARLESS = lazy(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
 _OF_DAY = lazy(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")
@@ -44,6 +45,20 @@ def masked_path(path: str, masks: Masks) -> str:
     for found in _RUN_OF_WANDB.finditer(path):
         text = re.sub(rf"(?<=[/_-]){found[1]}(?=[/_.-]|$)", "⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
+
+
+def behind_dates(path: str, masks: Masks) -> list[str]:
+    """Return what of a path is left out for the date before it: names, and digits that are no time of day."""
+    text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
+    found = []
+    for pattern in (_DATE, _SHORT, _EPOCH, _OF_EVENTS, _YEARLESS):
+        for date in pattern.finditer(text):
+            digits = date[0][date.end("day") - date.start() :] if pattern is _DATE else ""
+            if digits and _dated(masks, date) == "⟨date⟩" and _TIME.match(digits) is None:
+                found.append(digits)
+        text = pattern.sub(partial(_dated, masks), text)
+    text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", _OF_DAY.sub("⟨time⟩", text))
+    return found + [name[0] for name in _BEHIND.finditer(text)]
 
 
 def drawn_names(paths: Iterable[str]) -> frozenset[str]:

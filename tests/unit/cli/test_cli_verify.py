@@ -21,12 +21,13 @@ from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verification.attestation import attest, check_attestation, check_signature, sign, withdraw
-from envbuild.operations.verification.attested_runs import has_own_mounts
+from envbuild.operations.verification.attested_runs import has_own_mounts, shown_folders
 from envbuild.operations.verification.verify import VerifyOptions
 from envbuild.record import history
 from envbuild.record.model import LockFacts, Options, Output, Script
 from envbuild.runs.repeat import STRICT
 from envbuild.runs.request import RunRequest
+from envbuild.runs.workspace import names_in
 from envbuild.verification import attestation, cost
 from envbuild.verification.cost import Arm, Control, Unit
 from envbuild.verification.judge import judge
@@ -323,6 +324,45 @@ def test_data_that_was_read_and_not_declared_has_to_be_as_it_was(proved: LoadedL
         check_attestation(proved, (), None)
 
 
+def test_what_was_read_and_then_changed_has_to_be_as_it_was_before(proved: LoadedLock) -> None:
+    """A program that goes on from a state, takes a task away or lists a folder is proved of what it was given."""
+    for name in ("state.txt", "queue/1", "pool/a", "pool/b"):
+        (proved.folder / name).parent.mkdir(exist_ok=True)
+        (proved.folder / name).write_text("1")
+    altered = [attesting_file(name, sha256_file(proved.folder / name)) for name in ("state.txt", "queue/1")]
+    pool = names_in(["pool/a", "pool/b", "pool/made", "train.py"], ["pool"], ["pool/made"])
+    changes = {
+        "altered": tuple(altered),
+        "deleted": ("queue/1",),
+        "outputs": tuple(
+            Output(path=name, change=change, size=1, sha256=sha("2"))  # type: ignore[arg-type]
+            for name, change in (("state.txt", "changed"), ("pool/made", "created"))
+        ),
+        "listed": pool,
+        "read_otherwise": (msgspec.structs.replace(altered[0], path="large.bin", sha256=None),),
+        "reads_beyond": 7,
+    }
+    runs = [
+        replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2, [A, B])
+    ]
+    attest(request(proved), runs, judge(runs, 2), None)
+    lines = [columns[0] for _, *columns in checked(check_attestation(proved, (), None))]
+    assert "not known: 8 files that it read and that were large, or too many (large.bin)" in lines
+    (proved.folder / "pool/made").write_text("a result of the program in the project itself")
+    check_attestation(proved, (), None)
+    for name, reported in (("state.txt", "state.txt has changed"), ("queue/1", "queue/1 has changed")):
+        (proved.folder / name).write_text("2")
+        with pytest.raises(LockError, match=f"data: {reported}"):
+            check_attestation(proved, (), None)
+        (proved.folder / name).write_text("1")
+    for name in ("pool/c", "pool/deep/x"):
+        (proved.folder / name).parent.mkdir(exist_ok=True)
+        (proved.folder / name).write_text("1")
+        with pytest.raises(LockError, match="data: the names in pool/ have changed"):
+            check_attestation(proved, (), None)
+        (proved.folder / name).unlink()
+
+
 def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
     proved: LoadedLock, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -347,7 +387,8 @@ def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
     shown = capsys.readouterr().out
     assert "2 files of code and 1 file that it read are as they were then" in shown
     assert "not compared" not in shown
-    assert "not known of mounted folders: large files, and what was read by other means than Python's open" in shown
+    assert "not known of mounted folders: large files, packages, which files there were, and what was read by" in shown
+    assert shown_folders(("/p/.git:/workspace/.git:ro", "/p:/data:ro")) == [".git"]
     assert [has_own_mounts(each) for each in ((), ("/p/.git:/workspace/.git:ro",), ("/p:/data:ro",))] == [0, 0, 1]
     (data / "x.csv").write_text("2")
     with pytest.raises(LockError, match=r"mounted: /data/x\.csv has changed"):

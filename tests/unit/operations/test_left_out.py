@@ -29,6 +29,19 @@ def test_a_rate_of_two_digits_is_in_doubt_where_nothing_measures(can_measure: bo
     assert ("67" in dict(found.named(0)).values()) is not can_measure
 
 
+@pytest.mark.parametrize("can_measure", [False, True])
+def test_a_column_of_few_digits_is_in_doubt_where_nothing_measures(can_measure: bool) -> None:
+    """As single numbers are: two rows have six digits."""
+    data = b"epoch,elapsed,loss\n1,3.25,0.5\n2,4.75,0.4\n"
+    found = left_out("", Measuring(time=can_measure))
+    content = read(data, masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["o.csv"] = content
+    doubted = {} if can_measure else {("o.csv", "elapsed"): "3.25 4.75"}
+    assert dict(found.named(0)) == doubted
+    assert {*found.doubted(0)} == {*doubted}
+
+
 @pytest.mark.parametrize(
     ("line", "draws", "doubted"),
     [

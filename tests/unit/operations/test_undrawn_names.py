@@ -22,6 +22,7 @@ from envbuild.operations.verification.undrawn_names import (
     moment_of_uuid,
     phrases,
     phrases_of_pages,
+    repeated_otherwise,
     uuids_not_drawn,
 )
 from envbuild.record.model import Output, ProcessRecord
@@ -508,6 +509,24 @@ def test_an_identity_counts_however_its_key_is_written(tmp_path: Path, name: str
 def test_an_identity_is_drawn_if_its_digits_are(name: str, *, quoted: bool) -> None:
     """Words before them, and how large its letters are, say nothing."""
     assert bool(uuids_not_drawn({"a.json": ["user-1a2b3c4d"]}, {"a.json": [name]}, (DRAW,))) is quoted
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "found"),
+    [
+        ("abca", "xyzx", None),
+        ("abca", "xyzy", (0, 1)),
+        ("abac", "xyzy", None),
+        ("abb", "xyx", (1, 0)),
+        ("aab", "xyz", None),
+        ("aaba", "xyzy", None),
+        ("aba", "xxx", None),
+        ("abca", "xyz", None),
+    ],
+)
+def test_which_of_its_dates_a_run_repeats_is_quoted(mine: str, theirs: str, found: tuple[int, int] | None) -> None:
+    """Only where both repeat one, of which the other has another one there."""
+    assert repeated_otherwise(mine, theirs) == found
 
 
 def test_lines_whose_numbers_of_few_digits_are_measured_too_are_known() -> None:

@@ -14,7 +14,7 @@ from envbuild.errors import UsageError
 from envbuild.runs import project_copy
 from envbuild.runs.project_copy import Aging, check_size, make_copy, plan_copy, remove_copy
 from envbuild.runs.repeat import varied
-from envbuild.runs.workspace import read_files, scan
+from envbuild.runs.workspace import altered_files, listed_folders, mark_folders, read_files, scan
 from tests.support.races import changing
 
 
@@ -103,6 +103,33 @@ def test_what_was_read_of_a_copy_is_known(project: Path, tmp_path: Path) -> None
         assert status.st_atime_ns != status.st_mtime_ns, "this file system is mounted without times of access"
         expected = [("train.py", status.st_size, status.st_mtime_ns)]
         assert list(read_files(copy, [*plan.files, "gone", *plan.folders])) == expected
+
+
+def test_what_was_read_of_a_copy_and_then_changed_is_known(project: Path, tmp_path: Path) -> None:
+    """Written again where it is, moved, or linked; what was only written, or taken away unread, is not."""
+    for name in ("state", "log", "task", "old", "shared", "same"):
+        (project / name).write_text(name)
+    plan = plan_copy(project, [])
+    copy = tmp_path / "copy"
+    make_copy(plan, copy, [], Aging(seconds=10))
+    before = scan(copy)
+    marked = mark_folders(copy, before)
+    assert [*listed_folders(copy, marked)] == []
+    (copy / "state").read_bytes()
+    (copy / "state").write_text("other")
+    (copy / "log").write_text("other")
+    (copy / "task").rename(copy / "data/taken")
+    (copy / "data/taken").read_bytes()
+    (copy / "old").unlink()
+    (copy / "lib/link").hardlink_to(copy / "shared")
+    (copy / "lib/link").read_bytes()
+    (copy / "same").read_bytes()
+    assert [*listed_folders(copy, marked)] == []
+    assert [*(copy / "empty").iterdir()] == []
+    assert [*listed_folders(copy, marked)] == ["empty/"]
+    read, altered = altered_files(copy, before, scan(copy))
+    assert read == {"state", "task", "shared"}
+    assert altered == {"state", "log", "task", "old", "shared"}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from envbuild.verification.masking.durations import are_far_apart
 from envbuild.verification.masking.printed import strange
 from envbuild.verification.moments import strange_times
 from envbuild.verification.ran import Ran
-from tests.support.records import process, record, sha
+from tests.support.records import A, B, process, record, sha
 
 START = datetime(2026, 1, 2, 3, 4, 6, tzinfo=timezone.utc)
 """When the run of these tests began, which took a minute."""
@@ -372,3 +372,25 @@ def test_a_drawn_time_zone_is_quoted() -> None:
     """What follows it is a moment of each run."""
     runs = [record(processes=(process(environment_changed={"TZ": zone}),)) for zone in ("Asia/Tokyo", "Europe/Rome")]
     assert [zones_of(run) for run in runs] == [("Asia/Tokyo",), ("Europe/Rome",)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "quoted"),
+    [
+        ("m_20260102_0304_acc91.pt", "m_20260102_0304_acc87.pt", True),
+        ("m_2026-01-02_694475.pt", "m_2026-01-02_987661.pt", True),
+        ("m_20260102_0304-123456.pt", "m_20260102_0304-654321.pt", True),
+        ("m_20260102-030406_auc09123.pt", "m_20260102-030406_auc09077.pt", True),
+        ("m_20260102-030406.pt", "m_20260102-030410.pt", False),
+        ("m_20260102_0304_3fa9c.pt", "m_20260102_0304_b07e1.pt", False),
+        ("m_20260102-030406_1b4e28ba.pt", "m_20260102-030410_c8ec453e.pt", False),
+    ],
+)
+def test_digits_behind_a_date_in_a_name_are_quoted(one: str, other: str, *, quoted: bool) -> None:
+    """The same letters with other digits are of no name that a run draws, and neither are digits alone."""
+    runs = []
+    for at, path in enumerate((one, other)):
+        output = Output(path=path, change="created", size=1, sha256=sha("1"))
+        runs.append(Ran(record=record(A if at else B, outputs=(output,))))
+    said = f"names of files: {one} → {other}: digits behind a date may be a result"
+    assert strange_times(runs, ()) == (said,) * quoted

@@ -21,7 +21,7 @@ from envbuild.verification.content import read
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import judge
 from envbuild.verification.ran import Ran
-from envbuild.verification.references import dated_files_named, dated_names_in, other_files_named
+from envbuild.verification.references import dated_files_named, dated_names_in, other_files_named, other_names_repeated
 from tests.support.records import process, record, sha
 
 NAMES = (
@@ -72,6 +72,33 @@ def test_what_is_printed_mentions_files_too() -> None:
     assert other_files_named([_run(at, texts[at], NAMES[at][:: 1 - 2 * at], **two) for at in (0, 1)], ()) == ()
     fewer = [_run(0, texts[0], NAMES[0][:1]), _run(1, texts[1], ())]
     assert other_files_named(fewer, ()) == ("which file standard output names: ck/⟨name⟩.npy (1) → (none)",)
+
+
+@pytest.mark.parametrize(
+    ("printed", "quoted"),
+    [
+        ("abca xyzx", False),
+        ("abca xyzy", True),
+        ("abc zyx", False),
+        ("ab xyz", False),
+    ],
+)
+def test_which_of_its_drawn_names_a_run_has_again_is_quoted(printed: str, *, quoted: bool) -> None:
+    """Of trials with drawn names the best one: the first one in one run, the second one in another."""
+    runs = [_run(at, b"{}", tuple(names)) for at, names in enumerate(printed.split())]
+    said = "which of the drawn names standard output has again: number 1 → number 2"
+    assert other_names_repeated(runs, ()) == (said,) * quoted
+    assert other_names_repeated(runs, ("stdout",)) == ()
+    two = {"processes": (process(), process(path="1"))}
+    runs = [_run(at, b"{}", tuple(names), **two) for at, names in enumerate(printed.split())]
+    assert other_names_repeated(runs, ()) == ()
+
+
+def test_a_drawn_name_may_be_in_another_file_again() -> None:
+    """Standard output has two trials, a file the best of them."""
+    best = [b'{"trial_id": "%s"}' % NAMES[at][at].encode() for at in (0, 1)]
+    runs = [_run(at, text, NAMES[at]) for at, text in enumerate(best)]
+    assert other_names_repeated(runs, ()) == ("which of the drawn names best.json has again: number 1 → number 2",)
 
 
 def test_a_link_mentions_its_target(tmp_path: Path) -> None:
