@@ -89,6 +89,12 @@ def epoch(found: re.Match[str]) -> float | None:
     return float(int(whole) / 10.0 ** (len(whole) - 10))
 
 
+def julian_moment(found: re.Match[str]) -> float | None:
+    """Return the moment of a Julian day, or of a modified one, behind its name."""
+    days = float(found["days"]) + (2400000.5 if found["modified"] else 0.0)
+    return (days - 2440587.5) * 86400
+
+
 class Rule(msgspec.Struct, frozen=True):
     """One kind of text to mask.
 
@@ -342,6 +348,14 @@ TABLE = (
     _rule(
         "times",
         "date",
+        "jd julian",
+        r"(?P<keep>\b(?:jd|julian (?:day|date)|(?P<modified>mjd|modified julian (?:day|date)))['\"]?(?:\s*[:=]\s*|\s+))"
+        r"(?P<days>\d{5,7}\.\d+)(?![\w.])",
+        julian_moment,
+    ),
+    _rule(
+        "times",
+        "date",
         "_",
         r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)_(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)",
         _date,
@@ -378,6 +392,14 @@ TABLE = (
         "rate",
         "/it /step /epoch /batch /sample /trial /fold /episode /call /task /job",
         rf"{_FREE}{NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample|trial|fold|episode|call|task|job)\b",
+    ),
+    # In words: ``0.06 s per epoch``.
+    _rule(
+        "rates",
+        "rate",
+        "~per~ ~each~",
+        rf"{_FREE}{NUMBER}\s?(?:(?-i:s|ms|us|[µμ]s)|secs?|seconds?|milliseconds?|minutes?|mins?)"
+        r" (?:per|each) (?:it|iter|iteration|step|epoch|round|batch|sample|image|example|token|fold)\b(?! of\b)",
     ),
     # Detectron2's: ``0.0123 s / it``, ``s / iter. per device``, ``s / img``.
     _rule(
@@ -548,6 +570,13 @@ TABLE = (
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){NUMBER}(?![\w.])"),
     _rule("times", "time", "~s", rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
     _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){NUMBER} s(?=$|[\s,;.)\]])"),
+    _rule(
+        "times",
+        "time",
+        "~s",
+        rf"(?P<keep>\b(?:needed|needs|used|uses|spent|spends|required|requires|took)\s+)"
+        rf"{NUMBER} (?-i:s)(?=\s(?:of\s)?(?:CPU|wall)\b)",
+    ),
     # Meters with means, as PyTorch's example for ImageNet has them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``
     _rule(
         "times",
