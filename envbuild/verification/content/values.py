@@ -63,7 +63,7 @@ _MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached"
 _KILOBYTES = lazy(r"\d+ kB")
 _BYTES = lazy(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = lazy(
-    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
+    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|acquired|expire[sd]?(?![a-z])|issued|heartbeat|submitted|queued|received|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
     r"|(?i:(?<![a-z])m?jd(?![a-z])|julian)"
 )
 _DAYS = lazy(r"(?i)(?<![a-z])(m?)jd(?![a-z])|julian")

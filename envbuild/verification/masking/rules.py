@@ -23,7 +23,7 @@ _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
     r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes|trials?|folds?|episodes?|candidates?"
     r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?|evals?|evaluations?"
-    r"|rollouts?|simulations?|sentences?|sents?|graphs?)"
+    r"|rollouts?|fits|simulations?|sentences?|sents?|graphs?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
 _COUNTED = (
@@ -422,6 +422,13 @@ TABLE = (
         rf"(?P<keep>% (?:examples|words), ){NUMBER} words/s(?:, in_qsize -?\d+, out_qsize -?\d+)?",
         sure=True,
     ),
+    _rule(
+        "rates",
+        "rate",
+        "rate speed",
+        rf"(?P<keep>\b(?:rate|speed)\s?[=:]\s?){NUMBER}\s?/\s?s(?:ec)?\b",
+        guessed=True,
+    ),
     _rule("rates", "rate", "~per~second", rf"{_FREE}{NUMBER}\s{_WORK} per second\b"),
     # ApacheBench's unit, and the name in front of it: `Requests per second:    360.31 [#/sec] (mean)`.
     _rule(
@@ -568,7 +575,12 @@ TABLE = (
     ),
     _rule("times", "time", "s m", r"(?-i:(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b)"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){NUMBER}(?![\w.])"),
-    _rule("times", "time", "~s", rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
+    _rule(
+        "times",
+        "time",
+        "~s",
+        rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|]|\s(?:so far|elapsed|in (?:total|all)|left|remaining)\b)",
+    ),
     _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){NUMBER} s(?=$|[\s,;.)\]])"),
     _rule(
         "times",

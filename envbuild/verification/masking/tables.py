@@ -23,11 +23,9 @@ _DASHES = lazy(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
 _DASH = lazy(r"-{2,}|={2,}")
 _GAP = lazy(r" {2,}|\t")
 _NAME = lazy(r"[A-Za-z][A-Za-z /_().%-]*")
-_MEASURED = lazy(
-    r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?",
-    re.IGNORECASE,
-)
-"""What is in a cell of a measurement: one number that is not negative, with or without a unit."""
+_AMOUNT = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?"
+_MEASURED = lazy(rf"{_AMOUNT}(?:\s?(?:±|\+/-)\s?{_AMOUNT})?", re.IGNORECASE)
+"""What is in a cell of a measurement: one number that is not negative, with or without a unit and its deviation."""
 _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}

@@ -34,8 +34,10 @@ _DATA = lazy(r"(?:^|[\s,;|\"])[-+.\d]")
 """A cell that is no name."""
 _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
+_COMMENT = lazy(r"\A\s*[#%]+\s*")
+"""Before the names of columns, as ``numpy.savetxt`` writes them, and gnuplot reads them."""
 _OTHER_BARS = lazy("[│┃║]")
-_MARKS = ("\t", ",", ";", "|", " ")
+_MARKS = ("\t", ",", ";", "|", "&", " ")
 _WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
 """Cells between blanks; marks of what was drawn have some themselves."""
 _LEAST = 3
@@ -72,7 +74,7 @@ _OF_MEMORY = _words(
 )
 _OF_IDENTITY = _words(
     "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier owner worker"
-    " holder"
+    " holder token"
 )
 _BYTES = lazy(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
 _AMOUNT = lazy(rf"\d{_BYTES.pattern}", re.IGNORECASE)
@@ -114,12 +116,13 @@ class Header:
     @classmethod
     def of(cls, line: str) -> Header | None:
         """Read a line as one; None if it names no columns."""
+        line = _COMMENT.sub("", line)
         if len(line) > _WIDEST or _DATA.search(line) is not None:
             return None
         for mark in _MARKS:
             cells = tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
-                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell) for cell in cells) else None
+                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell.lstrip("$\\{")) for cell in cells) else None
         return None
 
     def column(self, line: str, at: int) -> str:
@@ -192,6 +195,12 @@ def may_be_identity(before: str, names: tuple[str, ...]) -> bool:
     named = (own,) if own else tuple(map(place_name, names))
     known = _OF_IDENTITY if own else _OF_IDENTITY | {"by"}  # in a sentence it may be "seeded by"
     return any(words[-1] in known for name in named if (words := _parts(name)))
+
+
+def may_be_mentioned(name: str) -> bool:
+    """Whether what was drawn, and is an identity elsewhere, may be one under a name, such as ``batch``."""
+    words = _parts(name)
+    return bool(words) and len(words[-1]) >= _LEAST and words[-1] not in _OF_MODELS and not names_result(f"{name} ")
 
 
 def own_name(before: str) -> str:

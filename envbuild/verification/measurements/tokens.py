@@ -27,6 +27,7 @@ from envbuild.verification.measurements.labels import (
     Header,
     may_be_identity,
     may_be_memory,
+    may_be_mentioned,
     may_be_time,
     names_no_time,
     own_name,
@@ -120,14 +121,13 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        if _names_result(tokens[0][1], name):
-            return None
         kind = _of_tokens(tokens)
+        mentioned = kind == "identity" and _draw_of(tokens) in draws
+        if not mentioned and _names_result(tokens[0][1], name):
+            return None
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
-        aside = aside or (
-            kind == "identity" and _draw_of(tokens) in draws and _is_unnamed(texts[0][1], tokens, name, header)
-        )
+        aside = aside or (mentioned and _may_be_known(texts[0][1], tokens, name, header))
         if kind is None or not (
             named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
         ):
@@ -155,11 +155,11 @@ def _draw_of(tokens: Sequence[tuple[When, _Token]]) -> str:
     )
 
 
-def _is_unnamed(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
-    """Whether neither the line nor the column nor the place has a name for a token."""
+def _may_be_known(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether the name of a draw that is an identity elsewhere, if it has one here, is that of no result."""
     token = tokens[0][1]
     column = header.column(text, token.at) if header is not None else ""
-    return not own_name(token.before) and not column and not place_name(name)
+    return all(not each or may_be_mentioned(each) for each in (own_name(token.before), column, place_name(name)))
 
 
 Whole = tuple[str, tuple[int, ...]]

@@ -163,6 +163,24 @@ def test_columns_between_bars_are_named(head: str, row: str, expected: list[str]
     assert _kinds(lambda now, _: row.format(-now() + now()), "line 3", ("line 1", head)) == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [("# n value seconds", ["duration"]), ("% n value seconds", ["duration"]), ("# n value slope", None)],
+)
+def test_columns_are_named_in_a_comment(head: str, expected: list[str] | None) -> None:
+    """As ``numpy.savetxt`` writes them."""
+    program = "100 0.5 {!r}"
+    assert _kinds(lambda now, _: program.format(-now() + now()), "line 2", ("line 1", head)) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("time (s)", ["duration"]), ("slope", None)])
+def test_columns_of_latex_are_named(name: str, expected: list[str] | None) -> None:
+    """Between signs that are no text."""
+    row, head = "100 & 1443.0891 & {!r} \\\\", ("line 1", f"$n$ & value & {name} \\\\")
+    rules = ("line 2", "\\midrule")
+    assert _kinds(lambda now, _: row.format(-now() + now()), "line 3", head, rules) == expected
+
+
 def test_cells_are_found_between_bars() -> None:
     """Whatever is outside."""
     header = Header.of("| model | ms/row |")
@@ -194,6 +212,14 @@ def _known(program: Callable[[str], dict[str, str]]) -> list[str] | None:
     [
         (lambda drawn: {"jobs.owner": f"envbuild:{drawn}", "detail.by": drawn}, ["identity"] * 2),
         (lambda drawn: {"jobs.uid": drawn, "line 1": f"{drawn}  0.25"}, ["identity"] * 2),
+        (
+            lambda drawn: {"batch_id": drawn, "audit.batch_id": drawn, "line 1": f"batch {drawn[:8]} done"},
+            ["identity"] * 3,
+        ),
+        (lambda drawn: {"batch.uuid": drawn, "line 1": f"seed {drawn[:8]} done"}, None),
+        (lambda drawn: {"batch.uuid": drawn, "line 1": f"w: {drawn[:8]}"}, None),
+        (lambda drawn: {"batch.uuid": drawn, "line 1": f"embedding {drawn[:8]}"}, None),
+        (lambda drawn: {"line 1": f"batch {drawn[:8]} done"}, None),
         (lambda drawn: {"line 1": f"{drawn}  0.25"}, None),
         (lambda drawn: {"jobs.uid": drawn, "line 1": f"weights {drawn}"}, None),
         (lambda drawn: {"jobs.uid": drawn, "line 1": "weights  loss", "line 2": f"{drawn}  0.25"}, None),
@@ -215,6 +241,11 @@ def test_an_identity_is_one_where_it_has_no_name_too(
         ("(12.5 ms per step)", "(11.5 ms per step)", True),
         ("0.06 m per epoch", "0.05 m per epoch", False),
         ("error: 0.06 s per epoch", "error: 0.05 s per epoch", False),
+        ("epoch 5: loss 0.25, 0.0011 s so far", "epoch 5: loss 0.25, 0.0057 s so far", True),
+        ("epoch 5: loss 0.25, 0.0011 s soft", "epoch 5: loss 0.25, 0.0057 s soft", False),
+        ("epoch 5: loss 0.25 s so far", "epoch 5: loss 0.26 s so far", False),
+        ("rows=50 rate=58532/s", "rows=50 rate=13229/s", True),
+        ("rate=58532 of 60000", "rate=13229 of 60000", False),
         ("process 3 needed 1.694 s of CPU", "process 3 needed 1.655 s of CPU", True),
         ("process 3 needed 1.694 s of sleep", "process 3 needed 1.655 s of sleep", False),
         (f"JD {JULIAN:.5f}: loss 0.5", f"JD {JULIAN + 0.0001:.5f}: loss 0.5", True),
@@ -275,6 +306,13 @@ def test_the_speed_in_the_table_of_spacy_is_quoted() -> None:
     assert [each.line for each in guessed("stdout", one.encode(), other.encode(), (MASKS, MASKS))] == [3]
     assert _digest(one) != _digest(one.replace("1.91", "1.92"))
     assert _digest(OTHERS.format(4211)) != _digest(OTHERS.format(14388))
+
+
+@pytest.mark.parametrize(("head", "equal"), [("fit (ms)", True), ("score", False), ("margin", False)])
+def test_deviations_in_cells(head: str, equal: bool) -> None:
+    """Behind a time and its sign."""
+    form = f"| n | {head} |\n|---|---|\n| 1 | {{}} ± {{}} |\n| 2 | {{}} +/- {{}}s |\n"
+    assert (_digest(form.format(1.72, 2.44, 1, 2)) == _digest(form.format(0.1, 0.02, 3.5, 4))) is equal
 
 
 @pytest.mark.parametrize(
