@@ -463,6 +463,20 @@ TABLE = (
         rf"(?P<keep>(?<!\bmodel )\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{NUMBER}(?:\s?/\s?{NUMBER})?\s?[kmgt]?i?b(?:ytes)?\b(?:\s?\({NUMBER}\s?%\))?",
     ),
+    # The next amount of it: ``memory: 3.1 MiB now, 4.2 MiB at most``.
+    _rule(
+        "memory",
+        "memory",
+        "⟨memory⟩",
+        rf"(?P<keep>⟨memory⟩ (?:now|current|used|in use), (?:(?:peak|max):? )?){NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
+        guessed=True,
+    ),
+    _rule(
+        "memory",
+        "memory",
+        "tracemalloc",
+        rf"(?P<keep>\b(?:current|peak|overhead|traced)\s?[=:]\s?){NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
+    ),
     _rule("memory", "memory", "max_mem", rf"(?P<keep>\bmax_mem(?:ory)?: ){NUMBER}M\b"),  # Detectron2's
     # fairseq's: `ups` and `wall` by themselves may be anything.
     _rule("rates", "rate", "ups", rf"""(?P<keep>\bwps{_GAP}⟨rate⟩['"]?\s*[|,]\s*['"]?ups{_GAP}){NUMBER}"""),
