@@ -334,6 +334,15 @@ TABLE = (
         rf"(?:{_CLOCK}\s+)?(?:UTC\s+)?(?P<year>20\d\d)\b",
         _date,
     ),
+    # As syslog has it, without a year.
+    _rule(
+        "times",
+        "date",
+        " ".join(_MONTHS),
+        rf"(?<![a-z])(?P<month>{'|'.join(_MONTHS)})[ ]{{1,2}}(?P<day>\d\d?) {_CLOCK}(?![\d:])"
+        r"(?!\s+(?:[A-Z]+\s+)?20\d\d\b)",
+        _date,
+    ),
     # As TensorBoard's writers, and Transformers' ``logging_dir``, name folders.
     _rule(
         "times",

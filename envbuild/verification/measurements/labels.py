@@ -74,7 +74,7 @@ _OF_MEMORY = _words(
 )
 _OF_IDENTITY = _words(
     "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier owner worker"
-    " holder token"
+    " holder token batch"
 )
 _BYTES = lazy(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
 _AMOUNT = lazy(rf"\d{_BYTES.pattern}", re.IGNORECASE)

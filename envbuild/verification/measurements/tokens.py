@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import zip_longest
 
 from envbuild.core.patterns import lazy
+from envbuild.record.measurements import names_result
 from envbuild.verification.measurements.clockwork import (
     PROCESSES,
     Kind,
@@ -123,7 +124,8 @@ def of_texts(
             continue
         kind = _of_tokens(tokens)
         mentioned = kind == "identity" and _draw_of(tokens) in draws
-        if not mentioned and _names_result(tokens[0][1], name):
+        # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
+        if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
             return None
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
