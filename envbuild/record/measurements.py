@@ -175,6 +175,8 @@ def is_measured(name: str, values: Iterable[object]) -> bool:
         values: of all steps; texts such as ``nan`` are no memory.
     """
     kind = kind_of(name)
+    if name == "ms":  # of a series no experiment is made
+        return False
     if kind != "memory":
         return kind is not None
     last = name.rpartition("/")[2]

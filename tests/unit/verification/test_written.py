@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.record.measurements import kind_of, name_leaves_doubt
+from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.verification.content import compare, read, read_file
 from envbuild.verification.masking.doubtful import exact_numbers, leaves_doubt
 from envbuild.verification.masking.masks import Masks
@@ -58,6 +58,7 @@ def test_how_long_one_of_many_takes(name: str, kind: str | None) -> None:
 def test_a_bare_unit_leaves_a_doubt() -> None:
     """Mean squares have the same name."""
     assert name_leaves_doubt("ms")
+    assert not is_measured("ms", [0.5, 0.25])
     assert not name_leaves_doubt("seconds_per_step")
 
 
