@@ -31,6 +31,12 @@ _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
     "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
 )
+_DONE_EACH = _words(
+    "it its iter iters iteration iterations step steps sample samples example examples image images img imgs token "
+    "tokens batch batches frame frames row rows seq sequence sequences epoch epochs round rounds update updates fold "
+    "folds"
+)
+"""What a program does again and again: ``time_per_epoch``, ``ms/step``. What is done a day, or a trial, may be data."""
 NUMBERED = _words(
     "steps iterations iters epochs rounds generations episodes samples tokens batches updates frames turns moves ticks "
     "games days weeks months years"
@@ -119,6 +125,10 @@ def kind_of(name: str) -> Kind | None:
         of = " ".join(_words_of(name.rpartition("/")[2])[:-2])
         if kind_of(of) == "time":
             return "time"
+    if name == "ms":  # as structured logs have it, next to other names; experiments decide
+        return "time"
+    if last in _DONE_EACH and _is_time_of_each(name, words):
+        return "time"
     timed = before in _WORK or (before in _POINTS and _TIME & {*words})
     if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"
@@ -137,6 +147,13 @@ def kind_of(name: str) -> Kind | None:
     ):
         return "identity"
     return "identity" if words in _ALONE or "".join(words) == "runid" else None
+
+
+def _is_time_of_each(name: str, words: list[str]) -> bool:
+    """Whether a name is how long one of many takes: ``seconds_per_step``, ``s/it``; ``time/epoch`` may be a number."""
+    if len(words) > 2 and words[-2] == "per":
+        return words[-3] in _TIME or words[-3] in _UNITS
+    return len(words) == 2 and "/" in name and words[0] in _UNITS
 
 
 _OF_MACHINE = lazy(r"system(?:\.|/)(?:cpu|gpu|disk|network|memory|proc|swap|tpu)(?![a-z])")
@@ -162,6 +179,8 @@ def is_measured(name: str, values: Iterable[object]) -> bool:
         values: of all steps; texts such as ``nan`` are no memory.
     """
     kind = kind_of(name)
+    if name == "ms":  # of a series no experiment is made
+        return False
     if kind != "memory":
         return kind is not None
     last = name.rpartition("/")[2]

@@ -56,7 +56,10 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             if len({*names}) != len(names):
                 raise UnreadableError("members that hide others")
             for beside in beside_members(data, archive):
-                out.add(path, beside)
+                if beside == archive.comment and (text := _text_of(beside)):
+                    out.text(below(path, "comment", " "), counted_name(out, path, text, "the comment"))
+                else:
+                    out.add(path, beside)
             if {*names} >= OF_COMET and _of_comet(out, path, archive, members, nested):
                 return
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
@@ -66,6 +69,15 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
                 _member(out, path, archive, member, opened, prefix, model)
     except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
+
+
+def _text_of(comment: bytes) -> str:
+    """Return a comment of one line; empty if it is something else."""
+    try:
+        text = comment.decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if text.isprintable() else ""
 
 
 def _in_workbook(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], nested: Nested) -> Nested:

@@ -39,7 +39,7 @@ _TEXT, _REQUIRED, _OPTIONAL = 6, 0, 1
 """The type of texts, and how a column is marked that has one value in each row, or may have none in some."""
 _TIMESTAMP = 8
 """Field of a logical type that says that a number is a time; the unit's field is 1 to 3."""
-_BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
+_BARE = frozenset(("time", "times", "timestamp", "datetime", "t", "ms"))
 """Names that a column of data may have too."""
 _MEASURED = ("time", "rate", "memory")
 _NEAR = 1.1

@@ -68,6 +68,10 @@ _OF_MODEL = lazy(
 )
 """Names of texts that language models write, or are to write."""
 _OWN_NAME = lazy(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
+_PART_OF_NAME = lazy(
+    r"""\bid=["'](?:[A-Za-z][A-Za-z]{0,30}[-_]){1,4}((?=[0-9]{0,40}[a-f])[0-9a-f]{8,16})(?:[-_][A-Za-z][A-Za-z0-9]{0,30}){0,4}["']"""
+)
+"""A drawn part of an element's name between words: ``id="plot-4d7b4d8f-box"``."""
 _SURROGATE = lazy("[\ud800-\udfff]")
 _OF_COLLECTION = lazy(r"""\bid=["']C[0-9a-f]{1,8}_[0-9a-f]{1,8}_([0-9a-f]{10})["']""")
 """Matplotlib's name of a form of which it draws many, such as the points of a scatter plot, behind two numbers that
@@ -413,6 +417,9 @@ def _numbered(out: Canonical, text: str) -> str:
     found = [name for name in _OWN_NAME.findall(text) if _DIGEST.fullmatch(name) is None]
     names = dict.fromkeys(name for name in found if _COUNTED.fullmatch(name) is None)
     names |= dict.fromkeys(_OF_COLLECTION.findall(text))
+    parts = [name for name in _PART_OF_NAME.findall(text) if name not in names]
+    out.note_glued(parts)  # a computed one may have this form, which an experiment shows
+    names |= dict.fromkeys(parts)
     out.note_names([*names])
     known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
     if not known:
@@ -448,7 +455,7 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     tag, value = _long(names)
     benchmark = is_benchmark(names)
     if (
-        all(name != "t" and kind_of(name) is None for name in names)
+        all(name != "t" and kind_of(name) is None and not values.names_days(name) for name in names)
         and not benchmark
         and tuple(names) != TIME_LEFT
         and value < 0
@@ -459,7 +466,8 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     by_values = {at for at, name in enumerate(names) if name.lower() in _BY_VALUES}
     shown = by_values if isinstance(out, Leaves) else set[int]()
     left_out = {at for at, name in enumerate(names) if at not in shown and _is_column(name, names, cells, at)}
-    if not (left_out or shown or value >= 0) or any(len(row) != len(names) for row in cells):
+    days = {at for at, name in enumerate(names) if values.names_days(name)}
+    if not (left_out or shown or days or value >= 0) or any(len(row) != len(names) for row in cells):
         return False
     if comment:
         _comment(out, path, head)
@@ -475,6 +483,8 @@ def _table(out: Canonical, path: str, text: str) -> bool:
                 out.leave_out(name, cell, kind_of(name) or "time")
                 if plain != cell:
                     out.add(where, "quoted")
+            elif at in days and _is_number(cell):
+                values.number(out, where, name, float(cell), cell)
             else:
                 out.text(where, cell)
     return True

@@ -1,4 +1,4 @@
-"""Locks of pipelines, with the MD5 of what each stage read and wrote: ``dvc.lock``, spaCy's ``project.lock``.
+"""Lists of digests (``MD5SUMS``), and locks of pipelines with the MD5 of what each stage read and wrote: ``dvc.lock``.
 
 A file with a measurement in it has another digest in each run. It is compared itself: where the lock has the digest of
 a file as the run left it, the file's name counts in its place. A digest of anything else counts as it is.
@@ -25,11 +25,16 @@ _ENTRY = lazy(
     r"(?:(?P=indent)  hash: md5\n)?(?P=indent)  md5: )(?P<md5>[0-9a-f]{32})\n"
     r"(?:(?P<of_size>(?P=indent)  size: )(?P<size>\d{1,18})\n)?"
 )
+_LISTS = lazy(r"(?:.*[._-])?(?:(?:md5|sha1|sha384|sha512|b2)(?:sums?)?|checksums?)(?:\.txt)?", re.IGNORECASE)
+"""Names of lists of digests, as ``md5sum`` and its like print them; masks know SHA-256 wherever it is."""
+_LINE = lazy(r"(?m)^(?P<digest>[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{96}|[0-9a-f]{128}) (?P<mode>[ *])(?P<path>[^\n]+)$")
+_KINDS = {32: ("md5",), 40: ("sha1",), 96: ("sha384",), 128: ("sha512", "blake2b")}
+"""Digests by how many digits they have."""
 
 
 def is_stage_lock(path: Path) -> bool:
-    """Whether a file may be such a lock, by its name."""
-    return path.name in _NAMES
+    """Whether a file may be such a lock, or a list of digests, by its name."""
+    return path.name in _NAMES or _LISTS.fullmatch(path.name) is not None
 
 
 def without_digests(out: Canonical, folder: Path, data: bytes) -> bytes:
@@ -40,7 +45,7 @@ def without_digests(out: Canonical, folder: Path, data: bytes) -> bytes:
         folder: which the lock is in; paths in it are relative to that.
         data: of the lock.
     """
-    return "".join(_parts(out, folder, data.decode())).encode()
+    return "".join(_lines(out, folder, "".join(_parts(out, folder, data.decode())))).encode()
 
 
 def _parts(out: Canonical, folder: Path, text: str) -> Iterator[str]:
@@ -54,6 +59,22 @@ def _parts(out: Canonical, folder: Path, text: str) -> Iterator[str]:
         yield f"{text[end : found.start()]}{found['head']}⟨digest of {name}⟩\n"
         if found["size"]:
             yield f"{found['of_size']}⟨size of {name}⟩\n"
+        end = found.end()
+    yield text[end:]
+
+
+def _lines(out: Canonical, folder: Path, text: str) -> Iterator[str]:
+    """Yield a list of digests with names in the place of those of files that the run left."""
+    end = 0
+    for found in _LINE.finditer(text):
+        file, digest = _file(folder, found["path"]), found["digest"]
+        if file is None or out.masks.file_with(sha256_bytes(file)) is None:
+            continue
+        if digest not in (hashlib.new(kind, file, usedforsecurity=False).hexdigest() for kind in _KINDS[len(digest)]):
+            continue
+        name = masked_path(found["path"], out.masks)
+        out.leave_out(f"digest of {name}", digest, "digests")
+        yield f"{text[end : found.start()]}⟨digest of {name}⟩ {found['mode']}{name}"
         end = found.end()
     yield text[end:]
 

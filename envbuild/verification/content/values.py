@@ -36,6 +36,8 @@ _BY_CHANCE = lazy(
     r"|(?=\D*\d)(?![a-z]+\d+\Z)[0-9a-z]{8}(?<!\d{8})|[0-9a-f]{5}_\d+"
 )
 """Identities as UUIDs, digests, Weights & Biases and Ray have them."""
+_FIGURES = lazy(r"[0-9]{8}|[0-9]{12}|[0-9]{16}")
+"""As one of 43 names of eight hexadecimal digits is, and one of 281 of twelve: without a letter."""
 _PARTS = lazy(r"[0-9A-Za-z]{8,64}")
 _PIECES = lazy(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _DRAWN_PIECES = 4
@@ -61,7 +63,7 @@ _MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached"
 _KILOBYTES = lazy(r"\d+ kB")
 _BYTES = lazy(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = lazy(
-    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
+    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|acquired|expire[sd]?(?![a-z])|issued|heartbeat|submitted|queued|received|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
     r"|(?i:(?<![a-z])m?jd(?![a-z])|julian)"
 )
 _DAYS = lazy(r"(?i)(?<![a-z])(m?)jd(?![a-z])|julian")
@@ -157,6 +159,10 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     )
     if kind == "identity" and _is_process(key) and value.isdecimal():
         identity = out.masks.may_be_process(int(value))
+    if kind == "identity" and not identity and _may_be_figures(path, key, value):
+        out.leave_out(path, value, kind)
+        out.note_strange(path, value)
+        return
     measured = {"time": _CLOCK, "memory": _BYTES}.get(kind or "")
     if kind is not None and (identity or (measured is not None and measured.fullmatch(value))):
         out.leave_out(path, value, kind)
@@ -167,6 +173,12 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
             out.add(path, _MARK)
         for at, line in enumerate(value.split("\n")):
             out.text(f"{path}:{at + 1}" if at else path, line, doubtful=doubtful)
+
+
+def _may_be_figures(path: str, key: str, value: str) -> bool:
+    """Whether a text may be a drawn identity that has figures alone by luck; where runs differ in it, it is quoted."""
+    chosen = not _CHOSEN.isdisjoint(re.split(r"[^a-z]+", path.lower()))
+    return key.lower().endswith("id") and not _is_process(key) and not chosen and _FIGURES.fullmatch(value) is not None
 
 
 def names_identity(key: str) -> bool:
@@ -182,6 +194,11 @@ def is_drawn(value: str) -> bool:
 def names_moment(key: str) -> bool:
     """Whether a name is one of a date or time, such as ``created_at``."""
     return _TIMES.search(key) is not None and not names_result(key)
+
+
+def names_days(key: str) -> bool:
+    """Whether a name is one of Julian days, such as ``jd`` or ``mjd_end``."""
+    return _DAYS.search(key) is not None and not names_result(key)
 
 
 def seconds_of(key: str, value: float) -> float:

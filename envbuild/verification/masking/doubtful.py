@@ -127,6 +127,12 @@ _OF_MAGICS = lazy(
     re.IGNORECASE,
 )
 """Lines of IPython's ``%time`` and ``%timeit``, also as a notebook has them."""
+_TESTS = r"\d{1,9} (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|rerun)"
+_OF_PYTEST = lazy(
+    rf"(?:text: )?=* ?(?:no tests ran|{_TESTS}(?:, {_TESTS}){{0,8}})"
+    r" in \d{1,9}\.\d\ds(?: \(\d+:\d\d:\d\d\))? ?=*\s*"
+)
+"""The last line of pytest (``_pytest/terminal.py``, ``summary_stats``)."""
 _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
@@ -281,7 +287,8 @@ def leaves_doubt(number: Number, *, named: bool = False, cheap: bool = False) ->
         named: a column, or what printed the line, says that it is a measurement; the line need not.
         cheap: experiments can decide whether it is one, if the run is short.
     """
-    if _OF_MAGICS.fullmatch(f"{number.before}{number.text}{number.behind}") is not None:
+    line = f"{number.before}{number.text}{number.behind}"
+    if _OF_MAGICS.fullmatch(line) is not None or _OF_PYTEST.fullmatch(line) is not None:
         return False
     said = _words_of(_CLAUSES.split(number.before[-_FAR:])[-1])
     if not number.is_plain:

@@ -39,6 +39,7 @@ from envbuild.verification.masking.rules import (
     ZEROS,
     Rule,
     epoch,
+    julian_moment,
     may_match,
     shown_moment,
 )
@@ -83,6 +84,10 @@ _RUN = lazy(r"(ENVBUILD_RUN_ID[\s'\":=,|]{1,60})[0-9A-HJKMNP-TV-Z]{26}(?!\w)")
 _PARENT = lazy(r"(ENVBUILD_PROCESS[\s'\":=,|]{1,60})(\d{1,9})(?=:\d*:)")
 _DIGITS = 64
 SHA256 = lazy(r"(?<![0-9a-z])[0-9a-f]{64}(?![0-9a-z])")
+_PREFIX = lazy(r"(?<![0-9A-Za-z])[0-9a-f]{12,63}(?![0-9A-Za-z])")
+"""The first digits of one, as people print them; no other text has 12 in common with a file's by chance."""
+_SAYS_DIGEST = ("sha", "SHA", "digest", "Digest", "checksum", "Checksum", "hash", "Hash")
+_LEAST = 12
 _MEASURED = ("times", "rates", "memory")
 PROFILE = "⟨profile⟩"
 """What a line of a profiler's table is as a whole."""
@@ -235,6 +240,7 @@ class Masks:
         days: bool = True,
     ) -> None:
         self._files: Callable[[], Mapping[str, str]] | None = None
+        self._beginnings: dict[str, str] | None = None
         self._own: Callable[[], Mapping[bytes, bytes]] | None = None
         self._clocks: Clocks | None = None
         self._days: tuple[float, float] | None = None
@@ -286,6 +292,7 @@ class Masks:
         other._strict, other._own, other._zones = strict, own, zones
         other.on_several_hosts, other.has_fixed_clock = on_several_hosts, has_fixed_clock
         other._processes, other._own_processes = processes, own_processes
+        other._beginnings = None
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
@@ -396,6 +403,9 @@ class Masks:
         if self._files is not None and len(line) >= _DIGITS and (named := SHA256.sub(self._named, line)) != line:
             line = named
             kinds.add("names")
+        if self._files is not None and any(word in line for word in _SAYS_DIGEST):
+            before, line = line, _PREFIX.sub(self._named_by_beginning, line)
+            kinds |= {"names"} if line != before else set()
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
         if _LOGGED_BY_CLOCK.match(line) is not None:
@@ -430,6 +440,14 @@ class Masks:
     def _named(self, found: re.Match[str]) -> str:
         name = self.file_with(found[0])
         return found[0] if name is None else f"⟨digest of {name}⟩"
+
+    def _named_by_beginning(self, found: re.Match[str]) -> str:
+        if self._beginnings is None:
+            files = self._files() if self._files is not None else {}
+            self._beginnings = {digest[:_LEAST]: digest for digest in files}
+        digest = self._beginnings.get(found[0][:_LEAST], "")
+        name = self.file_with(digest) if digest.startswith(found[0]) else None
+        return found[0] if name is None else f"⟨beginning of the digest of {name}⟩"
 
     def _apply(self, line: str, kinds: set[str], names: list[str]) -> str:
         """Apply the table rule by rule, those that cannot match left out."""
@@ -473,7 +491,7 @@ class Masks:
             return found[0]
         keep = found["keep"] if rule.keeps else ""
         said = _said(keep or "", found.string, found.start())
-        if rule.kind in _MEASURED and (rule.moment is None or rule.moment is epoch) and said.result:
+        if rule.kind in _MEASURED and (rule.moment in (None, epoch, julian_moment)) and said.result:
             return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
         if said.counts or _is_row(found):
             return found[0]
@@ -533,8 +551,8 @@ class Masks:
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]
         if _ESTIMATED.search(around) is not None:
             return False
-        if rule.moment is epoch:
-            moment = epoch(found)
+        if rule.moment in (epoch, julian_moment):
+            moment = rule.moment(found)
             return moment is not None and self.is_strange(moment)
         if rule.text == DATETIME:  # whose microseconds look like a time of day
             moment = shown_moment(found)

@@ -23,7 +23,7 @@ _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
     r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes|trials?|folds?|episodes?|candidates?"
     r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?|evals?|evaluations?"
-    r"|rollouts?|simulations?|sentences?|sents?|graphs?)"
+    r"|rollouts?|fits|simulations?|sentences?|sents?|graphs?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
 _COUNTED = (
@@ -87,6 +87,12 @@ def epoch(found: re.Match[str]) -> float | None:
     """Return the moment of a number of seconds, milliseconds, microseconds or nanoseconds since 1970."""
     whole = found["whole"]
     return float(int(whole) / 10.0 ** (len(whole) - 10))
+
+
+def julian_moment(found: re.Match[str]) -> float | None:
+    """Return the moment of a Julian day, or of a modified one, behind its name."""
+    days = float(found["days"]) + (2400000.5 if found["modified"] else 0.0)
+    return (days - 2440587.5) * 86400
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -341,6 +347,15 @@ TABLE = (
         rf"(?:{_CLOCK}\s+)?(?:UTC\s+)?(?P<year>20\d\d)\b",
         _date,
     ),
+    # As syslog has it, without a year.
+    _rule(
+        "times",
+        "date",
+        " ".join(_MONTHS),
+        rf"(?<![a-z])(?P<month>{'|'.join(_MONTHS)})[ ]{{1,2}}(?P<day>\d\d?) {_CLOCK}(?![\d:])"
+        r"(?!\s+(?:[A-Z]+\s+)?20\d\d\b)",
+        _date,
+    ),
     # As TensorBoard's writers, and Transformers' ``logging_dir``, name folders.
     _rule(
         "times",
@@ -352,6 +367,14 @@ TABLE = (
     # As Python shows one in a list or an object: ``datetime.datetime(2026, 11, 28, 0, 23, 40, 247833)``.
     _rule("times", "date", "datetime(", DATETIME, _date),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", epoch),
+    _rule(
+        "times",
+        "date",
+        "jd julian",
+        r"(?P<keep>\b(?:jd|julian (?:day|date)|(?P<modified>mjd|modified julian (?:day|date)))['\"]?(?:\s*[:=]\s*|\s+))"
+        r"(?P<days>\d{5,7}\.\d+)(?![\w.])",
+        julian_moment,
+    ),
     _rule(
         "times",
         "date",
@@ -392,6 +415,14 @@ TABLE = (
         "/it /step /epoch /batch /sample /trial /fold /episode /call /task /job",
         rf"{_FREE}{NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample|trial|fold|episode|call|task|job)\b",
     ),
+    # In words: ``0.06 s per epoch``.
+    _rule(
+        "rates",
+        "rate",
+        "~per~ ~each~",
+        rf"{_FREE}{NUMBER}\s?(?:(?-i:s|ms|us|[µμ]s)|secs?|seconds?|milliseconds?|minutes?|mins?)"
+        r" (?:per|each) (?:it|iter|iteration|step|epoch|round|batch|sample|image|example|token|fold)\b(?! of\b)",
+    ),
     # Detectron2's: ``0.0123 s / it``, ``s / iter. per device``, ``s / img``.
     _rule(
         "rates", "rate", "/", rf"{_FREE}{NUMBER}\s?(?:s|sec|ms|us|µs) / (?:it|iter|iteration|step|img|image|sample)\b"
@@ -412,6 +443,13 @@ TABLE = (
         "words/s",
         rf"(?P<keep>% (?:examples|words), ){NUMBER} words/s(?:, in_qsize -?\d+, out_qsize -?\d+)?",
         sure=True,
+    ),
+    _rule(
+        "rates",
+        "rate",
+        "rate speed",
+        rf"(?P<keep>\b(?:rate|speed)\s?[=:]\s?){NUMBER}\s?/\s?s(?:ec)?\b",
+        guessed=True,
     ),
     _rule("rates", "rate", "~per~second", rf"{_FREE}{NUMBER}\s{_WORK} per second\b"),
     # ApacheBench's unit, and the name in front of it: `Requests per second:    360.31 [#/sec] (mean)`.
@@ -446,6 +484,20 @@ TABLE = (
         "mem rss ram",
         rf"(?P<keep>(?<!\bmodel )\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{NUMBER}(?:\s?/\s?{NUMBER})?\s?[kmgt]?i?b(?:ytes)?\b(?:\s?\({NUMBER}\s?%\))?",
+    ),
+    # The next amount of it: ``memory: 3.1 MiB now, 4.2 MiB at most``.
+    _rule(
+        "memory",
+        "memory",
+        "⟨memory⟩",
+        rf"(?P<keep>⟨memory⟩ (?:now|current|used|in use), (?:(?:peak|max):? )?){NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
+        guessed=True,
+    ),
+    _rule(
+        "memory",
+        "memory",
+        "tracemalloc",
+        rf"(?P<keep>\b(?:current|peak|overhead|traced)\s?[=:]\s?){NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
     _rule("memory", "memory", "max_mem", rf"(?P<keep>\bmax_mem(?:ory)?: ){NUMBER}M\b"),  # Detectron2's
     # fairseq's: `ups` and `wall` by themselves may be anything.
@@ -559,8 +611,20 @@ TABLE = (
     ),
     _rule("times", "time", "s m", r"(?-i:(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b)"),
     _rule("times", "time", "s) sec) seconds)", rf"(?P<keep>\((?:[nuµm]?s|sec|seconds)\)\s?[:=]\s*){NUMBER}(?![\w.])"),
-    _rule("times", "time", "~s", rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|])"),
+    _rule(
+        "times",
+        "time",
+        "~s",
+        rf"{_FREE}{NUMBER} (?-i:s)(?=$|\s*[\])}},;.|]|\s(?:so far|elapsed|in (?:total|all)|left|remaining)\b)",
+    ),
     _rule("times", "time", "~s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){NUMBER} s(?=$|[\s,;.)\]])"),
+    _rule(
+        "times",
+        "time",
+        "~s",
+        rf"(?P<keep>\b(?:needed|needs|used|uses|spent|spends|required|requires|took)\s+)"
+        rf"{NUMBER} (?-i:s)(?=\s(?:of\s)?(?:CPU|wall)\b)",
+    ),
     # Meters with means, as PyTorch's example for ImageNet has them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``
     _rule(
         "times",

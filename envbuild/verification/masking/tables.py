@@ -23,15 +23,16 @@ _DASHES = lazy(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
 _DASH = lazy(r"-{2,}|={2,}")
 _GAP = lazy(r" {2,}|\t")
 _NAME = lazy(r"[A-Za-z][A-Za-z /_().%-]*")
-_MEASURED = lazy(
-    r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?",
-    re.IGNORECASE,
-)
-"""What is in a cell of a measurement: one number that is not negative, with or without a unit."""
+_AMOUNT = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?"
+_MEASURED = lazy(rf"{_AMOUNT}(?:\s?(?:±|\+/-)\s?{_AMOUNT})?", re.IGNORECASE)
+"""What is in a cell of a measurement: one number that is not negative, with or without a unit and its deviation."""
 _AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
 """Heads of columns that may as well be data."""
 _SHORT = {"dur": "time"}
 """Heads that are too short to be a name anywhere else: skorch's."""
+_OF_SPACY, _SPEED = (("E", "#"), "SCORE"), "SPEED"
+"""First two and last heads of the table that spaCy prints while it trains (spacy/training/loggers.py), and that of the
+words in a second."""
 _INDEX = lazy(r"[A-Za-z_]\w*(?: +\.\.\.)?")
 """The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
 _NOT_SHOWN = " ... "
@@ -138,7 +139,12 @@ def _is_head(row: str) -> bool:
     if _EPOCHS.fullmatch(row) is not None:
         return True
     names = _cells(row) or [*_GAP.split(row.strip()), *(row.split() if _NOT_SHOWN in row else ())]
-    return len(names) > 1 and any(map(_kind, names))
+    return (len(names) > 1 and any(map(_kind, names))) or _is_of_spacy([name.strip() for name in names])
+
+
+def _is_of_spacy(names: Sequence[str]) -> bool:
+    """Whether columns are those of spaCy's table of scores."""
+    return (tuple(names[:2]), names[-1]) == _OF_SPACY and _SPEED in names
 
 
 def _kind(name: str) -> str:
@@ -167,18 +173,19 @@ def _columns(head: str, rule: str) -> _Columns | None:
         if "".join(names).replace(" ", "") != head.replace(" ", ""):
             return None  # words between the columns
     kinds = _kinds(names)
-    doubted = frozenset(at for at, name in enumerate(names) if _is_doubted(name))
+    doubted = frozenset(at for at, name in enumerate(names) if _is_doubted(name) or name.strip() == _SPEED)
     return _Columns(len(names), kinds, spans, _bars(head), doubted=doubted) if kinds else None
 
 
 def _kinds(names: Sequence[str]) -> dict[int, str]:
     """Return the kind of measurement by the place of its column."""
     plain = [name.strip() for name in names]
-    return {
+    kinds = {
         at: kind
         for at, name in enumerate(plain)
         if (kind := "time" if is_time_of_prediction(name, plain) else _kind(name))
     }
+    return kinds | {plain.index(_SPEED): "rate"} if _is_of_spacy(plain) else kinds
 
 
 def _is_doubted(name: str) -> bool:

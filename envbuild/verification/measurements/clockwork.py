@@ -66,6 +66,9 @@ _COARSE = 64
 _EPOCHS = tuple((Fraction(1, unit), Fraction(0), _DOUBLE) for unit in (1, 10**3, 10**6, 10**9))
 _SERIAL = (Fraction(86400), Fraction(-25569 * 86400), Fraction(1, 1000))
 """Days since the end of 1899, as workbooks have them."""
+_JULIAN = (Fraction(86400), Fraction(-4881175, 2) * 86400, Fraction(1, 1000))
+_MODIFIED = (Fraction(86400), Fraction(-40587) * 86400, Fraction(1, 1000))
+"""Days since noon of 1 January 4713 BC, as SQLite rounds them, and since 17 November 1858."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
     real = [(when, number) for when, number in values if isinstance(when, Span)]
     if not fixed or not real:
         return None
-    if any(_is_date(fixed, real, *each) for each in (*_EPOCHS, _SERIAL)):
+    if any(_is_date(fixed, real, *each) for each in (*_EPOCHS, _SERIAL, _JULIAN, _MODIFIED)):
         return "date"
     if any(_is_reading(fixed, real, unit, off) for unit, _, off in _EPOCHS):
         return "reading"

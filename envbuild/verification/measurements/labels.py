@@ -22,12 +22,22 @@ _RESULT = lazy(
     re.IGNORECASE,
 )
 """Names that a time never has, in addition to those of ``names_result``."""
+_OF_EACH = lazy(
+    r"(?:^|[^a-z])(?:time|duration|latency|seconds?|secs?|[nuµμm]?s|minutes?|mins?|hours?)"
+    r"(?:\s?/\s?|[ _-](?:per|an?|each|for each)[ _-])"
+    r"(?:steps?|epochs?|it|iters?|iterations?|rounds?|trials?|batch(?:es)?|samples?)\W*$",
+    re.IGNORECASE,
+)
+"""How long one of many took: ``time/epoch``, ``seconds per step``."""
 _SPLIT = lazy(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
 _DATA = lazy(r"(?:^|[\s,;|\"])[-+.\d]")
 """A cell that is no name."""
 _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
-_MARKS = ("\t", ",", ";", "|", " ")
+_COMMENT = lazy(r"\A\s*[#%]+\s*")
+"""Before the names of columns, as ``numpy.savetxt`` writes them, and gnuplot reads them."""
+_OTHER_BARS = lazy("[│┃║]")
+_MARKS = ("\t", ",", ";", "|", "&", " ")
 _WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
 """Cells between blanks; marks of what was drawn have some themselves."""
 _LEAST = 3
@@ -63,10 +73,13 @@ _OF_MEMORY = _words(
     "memory mem load loadavg rss vms peak hwm maxrss vmrss vmhwm vmsize vmpeak resident ram heap swap uss pss"
 )
 _OF_IDENTITY = _words(
-    "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier"
+    "id ids uid uuid guid run session trace span request job experiment trial name tag nonce identifier owner worker"
+    " holder token batch"
 )
 _BYTES = lazy(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
 _AMOUNT = lazy(rf"\d{_BYTES.pattern}", re.IGNORECASE)
+_COMPOUND = lazy(r"(?:[\w.-]+[:@/])+")
+"""What is before the drawn part of a name of several parts: ``host:pid:4d7b4d8f``."""
 _INDEX = lazy(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
 """The number of a thing of which there are several, before a colon."""
 _OWN = lazy(r"[A-Za-z_][A-Za-z0-9_.]*$")
@@ -90,7 +103,7 @@ _NAME = lazy(rb"[A-Za-z_][A-Za-z0-9_. -]*")
 
 def names_no_time(text: str) -> bool:
     """Whether a text ends in the name of something that is no time: what follows is a result."""
-    return names_result(text) or _RESULT.search(text) is not None
+    return names_result(text) or (_RESULT.search(text) is not None and _OF_EACH.search(text) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +116,18 @@ class Header:
     @classmethod
     def of(cls, line: str) -> Header | None:
         """Read a line as one; None if it names no columns."""
+        line = _COMMENT.sub("", line)
         if len(line) > _WIDEST or _DATA.search(line) is not None:
             return None
         for mark in _MARKS:
-            cells = tuple(cell for _, cell in _cells(line, mark))
+            cells = tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
-                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell) for cell in cells) else None
+                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell.lstrip("$\\{")) for cell in cells) else None
         return None
 
     def column(self, line: str, at: int) -> str:
         """Return the name of the column that a place of a line is in; empty if the line is not of this table."""
-        cells = list(_cells(line, self.mark))
+        cells = _inner(line, self.mark)
         if len(cells) != len(self.names):
             return ""
         before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]
@@ -127,6 +141,14 @@ def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:
     ):
         if mark != " " or found[0] != "|":
             yield found.start(), found[0].strip(' \t"|')
+
+
+def _inner(line: str, mark: str) -> list[tuple[int, str]]:
+    """Return the cells of a line without the empty ones outside of bars: rows that are masked have none there."""
+    if mark != "|":
+        return [*_cells(line, mark)]
+    cells = [*_cells(_OTHER_BARS.sub("|", line), mark)]
+    return cells[1 if cells and not cells[0][1] else 0 : -1 if len(cells) > 1 and not cells[-1][1] else None]
 
 
 def may_be_time(before: str, after: str, names: tuple[str, ...]) -> bool:
@@ -146,6 +168,7 @@ def may_be_time(before: str, after: str, names: tuple[str, ...]) -> bool:
 
 def _in_row(before: str, after: str) -> bool:
     """Whether a number is in a row of more than two cells, so that the text before it is another cell."""
+    before = _OTHER_BARS.sub("|", before)
     gap = _LAST.search(before)
     mark = next((each for each in _MARKS if gap is not None and each in gap[0]), "")
     return _ROW.match(after) is not None if mark == " " else bool(mark) and (before + after).count(mark) > 1
@@ -167,9 +190,17 @@ def says_memory(text: str) -> bool:
 
 def may_be_identity(before: str, names: tuple[str, ...]) -> bool:
     """Whether something says that what was drawn is a name for the moment, and no seed."""
-    own = own_name(before)
+    whole = _COMPOUND.fullmatch(before) is not None and any(map(place_name, names))
+    own = "" if whole else own_name(before)
     named = (own,) if own else tuple(map(place_name, names))
-    return any(words[-1] in _OF_IDENTITY for name in named if (words := _parts(name)))
+    known = _OF_IDENTITY if own else _OF_IDENTITY | {"by"}  # in a sentence it may be "seeded by"
+    return any(words[-1] in known for name in named if (words := _parts(name)))
+
+
+def may_be_mentioned(name: str) -> bool:
+    """Whether what was drawn, and is an identity elsewhere, may be one under a name, such as ``batch``."""
+    words = _parts(name)
+    return bool(words) and len(words[-1]) >= _LEAST and words[-1] not in _OF_MODELS and not names_result(f"{name} ")
 
 
 def own_name(before: str) -> str:

@@ -7,11 +7,13 @@ one, does not depend on it. Of any other, all that differs must follow the clock
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from envbuild.core.patterns import lazy
+from envbuild.record.measurements import are_durations
 from envbuild.verification.measurements.byte_tokens import of_bytes
 from envbuild.verification.measurements.clockwork import Setting, Span, When
 from envbuild.verification.measurements.labels import (
@@ -27,6 +29,7 @@ from envbuild.verification.measurements.tokens import (
     Whole,
     are_no_processes,
     goes_with_time,
+    identities_in,
     mark_drawn,
     mark_figures,
     mark_processes,
@@ -59,6 +62,10 @@ class Seen:
 _SETTINGS = 4
 _ROUNDED = 64
 """Places that are compared with rates of the same name; where there are more, something else differs."""
+_TOTAL = lazy(r"(?P<table>(?:.*[.\])])?)(?P<key>total|sum|mean|avg|average)", re.DOTALL)
+"""What is made of several values, which are next to it, and has no name of its own."""
+_BETWEEN = 3
+_PLACES = lazy(r"(?:\[\d*\])+\Z")
 _STORAGE = "[1][0][0][0]"
 """Below a tensor in a pickle, the mark that its numbers are in another member."""
 
@@ -74,11 +81,12 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
     runs, found = with_processes(with_marks(runs))
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
+    draws = _identities(runs)
     next_to_time = cache(partial(_go_with_time, runs))
     rates: set[Whole] = set()
     rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
-        pieces = _of_place(source, name, values, header, trained=trained)
+        pieces = _of_place(source, name, values, header, trained=trained, draws=draws)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
         texts = [(when, value) for when, value in values if isinstance(value, str)]
@@ -96,6 +104,18 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
     if not all(rates.issuperset(numbers) for _, numbers in rounded):
         return None
     return [*found, *(place for place, _ in rounded)]
+
+
+def _identities(runs: Sequence[Seen]) -> frozenset[str]:
+    """Return the draws that are identities by the name of a place: they are such where they are printed without one."""
+    if not any(run.drawn for run in runs):
+        return frozenset()
+    return frozenset(
+        draw
+        for _, name, values, header in _places(runs)
+        if len(texts := [(when, value) for when, value in values if isinstance(value, str)]) == len(values)
+        for draw in identities_in(texts, name, header)
+    )
 
 
 def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:
@@ -237,9 +257,24 @@ def _places(runs: Sequence[Seen]) -> Iterator[tuple[str, str, _Values, Header | 
             values = [run.sources[source][at][1] for run in runs]
             if any(value != first for value in values):
                 clocked = [(run.when, value) for run, value in zip(runs, values, strict=True)]
-                yield source, tensors.get(name, name), clocked, header
+                yield source, tensors.get(name) or _in_full(name, places[max(0, at - _BETWEEN) : at]), clocked, header
             elif isinstance(first, str):
                 header = Header.of(first) or header
+
+
+def _in_full(name: str, before: Sequence[Place]) -> str:
+    """Return the name of a place, that of a sum with what it is of: the list of durations that is right before it.
+
+    Args:
+        name: of the place.
+        before: the places before it, with the keys that readers of pickles have between.
+    """
+    found = _TOTAL.fullmatch(name)
+    if found is None:
+        return name
+    keys = (_PLACES.sub("", each.removeprefix(found["table"])) for each, _ in before if each.startswith(found["table"]))
+    last = next((key for key in [*keys][::-1] if key), "")
+    return f"{found['table']}{last} {found['key']}" if are_durations(last) else name
 
 
 def _tensors(places: Sequence[Place]) -> dict[str, str]:
@@ -266,13 +301,14 @@ def _of_place(
     *,
     next_to_time: bool = False,
     trained: bool = False,
+    draws: Container[str] = (),
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained)
+        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained, draws=draws)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

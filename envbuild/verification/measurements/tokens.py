@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import zip_longest
 
 from envbuild.core.patterns import lazy
+from envbuild.record.measurements import names_result
 from envbuild.verification.measurements.clockwork import (
     PROCESSES,
     Kind,
@@ -27,8 +28,11 @@ from envbuild.verification.measurements.labels import (
     Header,
     may_be_identity,
     may_be_memory,
+    may_be_mentioned,
     may_be_time,
     names_no_time,
+    own_name,
+    place_name,
 )
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -96,6 +100,7 @@ def of_texts(
     named: bool = False,
     next_to_time: bool = False,
     trained: bool = False,
+    draws: Container[str] = (),
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -107,6 +112,7 @@ def of_texts(
         next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
         trained: the parameters after each step of training are known, and equal whatever the clock: then a duration
             needs no name if it is one reading of a clock less another one, nor does a rate.
+        draws: those that are identities by a name elsewhere (``identities_in``).
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -116,17 +122,46 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        if _names_result(tokens[0][1], name):
-            return None
         kind = _of_tokens(tokens)
+        mentioned = kind == "identity" and _draw_of(tokens) in draws
+        # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
+        if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
+            return None
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
+        aside = aside or (mentioned and _may_be_known(texts[0][1], tokens, name, header))
         if kind is None or not (
             named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
         ):
             return None
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def identities_in(texts: Sequence[tuple[When, str]], name: str, header: Header | None) -> Iterator[str]:
+    """Yield the draws that are identities by their names in texts of several runs."""
+    split = [(when, *_split(text)) for when, text in texts]
+    if len({skeleton for _, skeleton, _ in split}) > 1:
+        return
+    for at, token in enumerate(split[0][2]):
+        tokens = [(when, found[at]) for when, _, found in split]
+        drawn = token.kind == "drawn" and _of_tokens(tokens) == "identity"
+        if drawn and _is_named(texts[0][1], token, name, header, "identity"):
+            yield _draw_of(tokens)
+
+
+def _draw_of(tokens: Sequence[tuple[When, _Token]]) -> str:
+    """Return the number of the draw of marks; empty if they are none."""
+    return next(
+        (found[1] for when, token in tokens if isinstance(when, Setting) and (found := _DRAW.match(token.text))), ""
+    )
+
+
+def _may_be_known(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether the name of a draw that is an identity elsewhere, if it has one here, is that of no result."""
+    token = tokens[0][1]
+    column = header.column(text, token.at) if header is not None else ""
+    return all(not each or may_be_mentioned(each) for each in (own_name(token.before), column, place_name(name)))
 
 
 Whole = tuple[str, tuple[int, ...]]
@@ -321,6 +356,7 @@ _KNOWN = lazy(_HEX.pattern.replace(r"(?=\d{0,60}[a-f])(?=[a-f]{0,60}\d)", ""))
 """The same where it is known what was drawn: one name in forty has eight figures alone."""
 _FIGURES = lazy(r"(?<![0-9A-Za-z.])[0-9]{8,128}(?![0-9A-Za-z.]|[-+]\d)")
 _MARK = lazy(r"⟨drawn \d+ (\d+)⟩")
+_DRAW = lazy(r"⟨drawn (\d+) \d+⟩")
 
 
 def unknown_digits(text: str, drawn: Sequence[str]) -> set[str]:
