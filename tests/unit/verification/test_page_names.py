@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from envbuild.verification.content import leaves, read
-from envbuild.verification.content.canonical import with_shared_names
+from envbuild.verification.content.canonical import compare, with_shared_names
 from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
@@ -123,6 +123,14 @@ def test_what_only_looks_like_a_drawn_name_counts(case: str) -> None:
     """Digests, which names are the same, how many there are, and all else."""
     one, other = digests(*DIFFERENT[case])
     assert one != other
+
+
+def test_names_in_a_page_are_several() -> None:
+    """As ``verify`` quotes what differs in files of the same content."""
+    one, other = (read(PAGE.format(each).encode(), MASKS) for each in (A, B))
+    assert one is not None
+    assert other is not None
+    assert compare(one, other).why == "names in it differ"
 
 
 def test_names_that_runs_share_are_data() -> None:
