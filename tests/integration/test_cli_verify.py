@@ -495,6 +495,17 @@ def test_a_proof_that_is_refuted_goes(project: Project) -> None:
     assert not (project.folder / "pylock.clitest.verified.json").exists()
 
 
+def test_what_an_earlier_run_left_and_the_program_does_not_replace_is_named(project: Project) -> None:
+    """Each run of verify finds a copy of it and fails, and nothing is wrong with the program."""
+    project.write("t.py", "open('made.txt', 'x').close()\n")
+    project.must("run", "t.py")
+    done = project("verify", "--jobs", "1", "-n", "2", "t.py")
+    assert done.code == 1
+    assert "of the same command wrote made.txt, and each run finds a copy: remove it, then verify again" in done.err
+    (project.folder / "made.txt").unlink()
+    project.must("verify", "--jobs", "1", "-n", "2", "t.py")
+
+
 def test_failures_are_reported(project: Project) -> None:
     """A program that fails is not compared: its own exit code and last words; a refusal by the guard is exit 78."""
     project.write("t.py", "import sys\nprint('bad luck', file=sys.stderr)\nsys.exit(7)\n")

@@ -23,7 +23,13 @@ _NO_LIBRARY = re.compile(r"\brequires the (?:\S )?([A-Za-z][\w.-]*) library,? bu
 """What Hugging Face's libraries say of one whose wheel they do not require; not each time with a command of pip."""
 _CALLED = {"pytorch": "torch"}
 """Distributions that go by another name in such sentences."""
-_NO_NETWORK = re.compile(r"Temporary failure in name resolution|Name or service not known|Network is unreachable")
+_NO_NETWORK = re.compile(
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable"
+    r"|(?:can['’]?t|cannot|can not|could ?n[o']t|could not|unable to|fail(?:ed|ure) (?:to|in)|error(?: while)?) "
+    r"(?:download|fetch|retriev|connect to)\w*\b[^\n]{0,200}?\bhttps?://",
+    re.IGNORECASE,
+)
+"""What the system says, and what libraries say of an address that keep its words to themselves."""
 _NO_PROGRAM = re.compile(
     r"(?:(?:No|no) (?:working )?|(?:find|found|lacks) (?:a |any )?)(C\+\+ compiler|C compiler)\b"
     r"|(Python\.h): No such file|\bcommand '(?:[\w.-]+-linux-gnu-)?(gcc|g\+\+|cc|clang)' failed: No such file"

@@ -120,6 +120,12 @@ def failed(result: Verification, arguments: Sequence[str], command: str) -> tupl
     shown = "\n".join(f"  {line}" for line in words.rstrip("\n").splitlines()[-lines:])
     lacks = missing_file(record, arguments, Path()) or missing_command(record, arguments, Path())
     again = f"fix it first: {command}"
+    if (there := result.in_the_way) is not None:
+        which = "it" if len(there.files) == 1 else "them"
+        again = (
+            f"run {there.run[:_SHORT]} of the same command wrote {_some(there.files, 2)}, and each run finds a copy: "
+            f"remove {which}, then verify again"
+        )
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
         lacks or f"{do}; else {again}" if (do := advice(words, record, Path())) else again,

@@ -131,6 +131,7 @@ class Verification:
         kept: folders with what two runs that differ left, relative to the project.
         withdrawn: names of the files of an attestation that was refuted and removed.
         last_words: the end of the first run's standard error.
+        in_the_way: files of an earlier run that the program, which failed, does not replace.
         varied: what was another one in each run, since no result may depend on it.
         world: how many ranks each run had; ``runs`` are those of the rank that the verdict describes.
         nodes: results by node; None for runs on this machine.
@@ -149,6 +150,7 @@ class Verification:
     kept: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
     last_words: str = ""
+    in_the_way: DoneBefore | None = None
     varied: tuple[str, ...] = ()
     world: int = 1
     nodes: NodeTable | None = None
@@ -206,8 +208,11 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)
+        from envbuild.operations.verification.done_before import in_the_way
+
         tail = session.repeated(0).output.tail.decode("utf-8", "replace")
-        return replace(_result(session, verdict), last_words=tail)
+        there = None if options.in_place else in_the_way(request.project, session.runs[0].record, tail)
+        return replace(_result(session, verdict), last_words=tail, in_the_way=there)
     finally:
         clear(session.plan.folder)
 

@@ -176,7 +176,8 @@ def compare(one: Content, other: Content) -> Difference:
     both = {**one.left_out, **other.left_out}
     names = tuple(name for name in both if one.left_out.get(name) != other.left_out.get(name))
     if one.digest == other.digest:
-        reasons = [f"{_some(names)} {'differs' if len(names) == 1 else 'differ'}"] if names else []
+        one_thing = len(names) == 1 and not names[0].endswith("names in it")
+        reasons = [f"{_some(names)} {'differs' if one_thing else 'differ'}"] if names else []
         if one.times != other.times:
             reasons.append(OF_WRITING)
         return Difference(same=True, why=" and ".join(reasons) or ONLY_BYTES, left_out=names)

@@ -28,7 +28,7 @@ def without_times_of_cells(out: Canonical, notebook: dict[str, Any]) -> None:
             continue
         for key in _TIMES:
             if key in times and _is_during(out, times[key]):
-                out.leave_out("times of cells", times.pop(key), "time", during=True)
+                out.leave_out("time of cells", times.pop(key), "time", during=True)
 
 
 def _leave_out_papermills(out: Canonical, owner: object) -> None:
@@ -44,7 +44,7 @@ def _leave_out_papermills(out: Canonical, owner: object) -> None:
     if abs(between.total_seconds() - took) < _ROUNDED:
         for key in _OF_PAPERMILL:
             value = times.pop(key)
-            out.leave_out("times of cells", value.text if isinstance(value, Number) else value, "time", during=True)
+            out.leave_out("time of cells", value.text if isinstance(value, Number) else value, "time", during=True)
 
 
 def _is_during(out: Canonical, value: object) -> bool:

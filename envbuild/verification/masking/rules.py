@@ -215,6 +215,10 @@ _OF_SEARCH = r"\{('|&#x27;)me\.\.\.me\2: array\(\["
 """The beginning of ``cv_results_``, as ``reprlib`` shortens it; its quotes are group 2 behind the group ``keep``."""
 OF_IPYTHON = r"(?:\d[\d.]*(?:e[-+]?\d+)? (?-i:s|ms|[µμu]s|ns)|(?:\d+d )?(?:\d+h )?\d+min \d+s|\d+d \d+h|\d+h \d+min)"
 """How long something took, as IPython's ``%time`` and ``%timeit`` write it (IPython/core/magics/execution.py)."""
+RANDOM_ID = (
+    r"(?P<keep>\brandom[-_]?id\\?['\"]?\s*[:=]\s*\\?['\"]?)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])"
+)
+"""A UUID as marimo has it: of all versions, since its digits are those of a generator."""
 TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
 TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -234,13 +238,7 @@ TABLE = (
         r"(?<![0-9])(?:[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}"
         r"|(?<=[g-zG-Z])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?![0-9A-Za-z])",
     ),
-    # As marimo has it: of all versions, since its digits are those of a generator.
-    _rule(
-        "names",
-        "name",
-        "random",
-        r"(?P<keep>\brandom[-_]?id\\?['\"]?\s*[:=]\s*\\?['\"]?)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])",
-    ),
+    _rule("names", "name", "random", RANDOM_ID),
     _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     # A UUID as ``uuid4().hex`` gives it, as MLflow names runs: one in 64 other texts of so many digits looks like one.
     _rule(

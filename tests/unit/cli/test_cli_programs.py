@@ -204,6 +204,16 @@ def test_a_package_that_is_missing(tmp_path: Path) -> None:
             "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>\n",
             "runs have no network: put what it downloads into the project, or allow it: --network host",
         ),
+        (
+            "OSError: Can't download the file 'salaries' from urls ['https://example.org/salaries.zip'].\n",
+            "runs have no network: put what it downloads into the project, or allow it: --network host",
+        ),
+        (
+            "OSError: We couldn't connect to 'https://example.org' to load the files\n",
+            "runs have no network: put what it downloads into the project, or allow it: --network host",
+        ),
+        ("OSError: cannot read 'a.csv'; see https://example.org/help to download it\n", ""),
+        ("ValueError: failed to fetch row 3\n", ""),
         ("ValueError: bad\n", ""),
     ],
 )

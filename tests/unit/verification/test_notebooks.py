@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envbuild.verification.content import leaves, read
-from envbuild.verification.content.canonical import with_shared_names
+from envbuild.verification.content.canonical import compare, with_shared_names
 from envbuild.verification.masking.masks import BY_CLOCK, Masks
 
 MASKS = Masks(1_795_247_763.0)
@@ -131,6 +131,7 @@ def test_when_cells_ran_leaves_no_doubt() -> None:
     assert one is not None
     assert other is not None
     assert one.digest == other.digest
+    assert compare(one, other).why == "time of cells differs"
     assert not any(one.exact.values())
     assert not one.short
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from envbuild.verification.content import leaves, read
-from envbuild.verification.content.canonical import with_shared_names
+from envbuild.verification.content.canonical import compare, with_shared_names
 from envbuild.verification.masking.masks import Masks
 
 MASKS = Masks(1_795_247_763.0)
@@ -67,6 +67,13 @@ EQUAL = {
         f'<html><script>x = "\\u003Cui random-id=\'{FIRST}\'\\u003E"; y = "random-id=\\"{FIRST}\\""</script></html>',
         f'<html><script>x = "\\u003Cui random-id=\'{SECOND}\'\\u003E"; y = "random-id=\\"{SECOND}\\""</script></html>',
     ),
+    "an identity at random in a long line": tuple(
+        f"<html><script>x = \"\\u003Cui random-id='{each}'\\u003E{'0.25, ' * 20_000}\"</script></html>"
+        for each in (FIRST, SECOND)
+    ),
+    "an identity at random in a long text": tuple(
+        json.dumps({"text/html": f"<ui-element random-id='{each}'>{'0.25, ' * 20_000}"}) for each in (FIRST, SECOND)
+    ),
 }
 DIFFERENT = {
     "a digest in a page": (f"<html>model {ONE}</html>", f"<html>model {OTHER}</html>"),
@@ -83,6 +90,9 @@ DIFFERENT = {
     "a loss next to it": (PAGE.format(A), PAGE.format(B).replace("0.5", "0.6")),
     "a word before it": (json.dumps([f"cat_{A}"]), json.dumps([f"dog_{B}"])),
     "a digest in a UUID's spelling": (OF_MODEL.format(FIRST), OF_MODEL.format(SECOND)),
+    "a digest in a UUID's spelling in a long line": tuple(
+        f"<html><script>x = \"model-id='{each}' {'0.25, ' * 20_000}\"</script></html>" for each in (FIRST, SECOND)
+    ),
     "a name under that of a result": (json.dumps({"accuracy": f"x_{A}"}), json.dumps({"accuracy": f"x_{B}"})),
     "a UUID under the name of a result in a long line": tuple(
         json.dumps({"accuracy": each, "w": [0.25] * 20_000})
@@ -113,6 +123,14 @@ def test_what_only_looks_like_a_drawn_name_counts(case: str) -> None:
     """Digests, which names are the same, how many there are, and all else."""
     one, other = digests(*DIFFERENT[case])
     assert one != other
+
+
+def test_names_in_a_page_are_several() -> None:
+    """As ``verify`` quotes what differs in files of the same content."""
+    one, other = (read(PAGE.format(each).encode(), MASKS) for each in (A, B))
+    assert one is not None
+    assert other is not None
+    assert compare(one, other).why == "names in it differ"
 
 
 def test_names_that_runs_share_are_data() -> None:
