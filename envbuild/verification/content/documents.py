@@ -69,7 +69,8 @@ _OF_MODEL = lazy(
 """Names of texts that language models write, or are to write."""
 _OWN_NAME = lazy(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _PART_OF_NAME = lazy(
-    r"""\bid=["'](?:[A-Za-z][A-Za-z]{0,30}[-_]){1,4}((?=[0-9]{0,40}[a-f])[0-9a-f]{8,16})(?:[-_][A-Za-z][A-Za-z0-9]{0,30}){0,4}["']"""
+    r"""\bid=["'](?:[A-Za-z][A-Za-z]{0,30}[-_]){1,4}((?=[0-9]{0,40}[a-f])[0-9a-f]{8,16}|[1-9](?:[0-9]{7}|[0-9]{11}|[0-9]{15}))"""
+    r"""(?:[-_][A-Za-z][A-Za-z0-9]{0,30}){0,4}["']"""
 )
 """A drawn part of an element's name between words: ``id="plot-4d7b4d8f-box"``."""
 _SURROGATE = lazy("[\ud800-\udfff]")

@@ -346,6 +346,17 @@ def test_a_drawn_part_of_an_elements_name(form: str, equal: bool) -> None:
     assert found.glued == (("4d7b4d8f",) if equal else ())
 
 
+def test_a_drawn_part_of_figures_alone() -> None:
+    """One of forty is; a number that is no such one counts, and which of several is where, too."""
+    form = '<svg><g id="a-{}-x"/><use href="#a-{}-x"/></svg>\n'
+    one, other, zeros = (form.replace("{}", each).encode() for each in ("4d7b4d8f", "18975972", "00000001"))
+    assert _same(one, other)
+    assert not _same(one, zeros)
+    found = read(other, MASKS)
+    assert found is not None
+    assert found.glued == ("18975972",)
+
+
 def test_which_parts_of_names_are_the_same_counts() -> None:
     """As which element is referred to."""
     form = '<svg><g id="a-{}-x"/><g id="a-{}-y"/><use href="#a-{}-x"/></svg>\n'
