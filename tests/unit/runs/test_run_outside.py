@@ -147,6 +147,7 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12", "/usr/sbin/docker-init", "/run/podman-init",
         "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libnvidia-ml.so.560.35", "/usr/bin/nvidia-smi",
         "/tmp/home/.prefect/prefect.db", "/tmp/home/.prefect/prefect.db-wal",
+        f"/var/tmp/dvc/repo/{'4b' * 16}/hashes/local/cache.db", f"/var/tmp/dvc/repo/{'4b' * 16}/links/cache.db",
         "/tmp/home/.prefect/storage/9f86d081884c4d659a2feaa0c55ad015",
     ],
 )  # fmt: skip
@@ -164,6 +165,7 @@ def test_what_tools_leave_is_no_result(path: str) -> None:
         "/tmp/home/storage/3f2a", "/tmp/home/.prefect/storage/best", "/tmp/home/.prefect/storage/a/b",
         "/results/.prefect/storage/3f2a",
         "/results/prefect.db", "/tmp/prefect.db", "/tmp/home/prefect.db",
+        f"/var/tmp/dvc/repo/{'4b' * 16}/model.pt", "/var/tmp/dvc/repo/mine/links/cache.db",
         "/var/log/train.log", "/var/cache/w.npy", "/run/result", "/var/run/x",
     ],
 )  # fmt: skip
