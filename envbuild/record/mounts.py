@@ -38,6 +38,19 @@ def host_place(mounts: Sequence[str], path: str, project: Path) -> tuple[Path, s
     return found
 
 
+def places_in_project(mounts: Sequence[str]) -> tuple[str, ...]:
+    """Return the folders and files of the project, relative to it, in whose place something else was mounted.
+
+    Args:
+        mounts: as ``host_place`` takes them. One that has the project's own folder in its place is none.
+    """
+    return tuple(
+        place.removeprefix(f"{layout.WORKSPACE}/")
+        for place, source in map(_parts, mounts)
+        if place.startswith(f"{layout.WORKSPACE}/") and not source.endswith(place.removeprefix(layout.WORKSPACE))
+    )
+
+
 @contextmanager
 def open_read(mounts: Sequence[str], path: str, project: Path) -> Iterator[BufferedReader]:
     """Open a file that a run read, as ``host_place`` finds it.

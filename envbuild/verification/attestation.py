@@ -19,7 +19,9 @@ from envbuild.core.fs import read_regular
 from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
+from envbuild.record.mounts import places_in_project
 from envbuild.record.processes import ReadFile
 from envbuild.verification.verdict import Measured
 
@@ -215,15 +217,24 @@ def state(
 
 def code_files(record: Record) -> dict[str, Sha256]:
     """Return the digests of modules and configuration files; not of mounted ones, which may be elsewhere next time."""
-    found = (file for file in (*record.modules, *record.configs) if not file.path.startswith("/"))
-    return {file.path: file.sha256 for file in found if file.sha256}
+    files = (*record.modules, *record.configs)
+    return {file.path: file.sha256 for file in files if file.sha256 and not _mounted_as(record, file.path)}
 
 
 def mounted_files(record: Record) -> dict[str, Sha256]:
     """Return the digests of what a run read of mounted folders, and left as it was."""
     changed = {output.path for output in record.outside}
-    found = (file for file in (*record.modules, *record.configs, *record.reads) if file.path not in changed)
-    return {file.path: file.sha256 for file in found if file.sha256 and file.path.startswith("/")}
+    files = (*record.modules, *record.configs, *record.reads)
+    named = ((_mounted_as(record, file.path), file.sha256) for file in files)
+    return {path: sha256 for path, sha256 in named if path and sha256 and path not in changed}
+
+
+def _mounted_as(record: Record, path: str) -> str:
+    """Return the path in the container of a file that was read, if it was mounted; empty for one of the project."""
+    if path.startswith("/"):
+        return path
+    places = places_in_project(record.options.mounts)
+    return f"{WORKSPACE}/{path}" if any(f"{path}/".startswith(f"{place}/") for place in places) else ""
 
 
 def data_files(record: Record) -> dict[str, Sha256]:
@@ -236,14 +247,14 @@ def undigested_files(record: Record) -> list[str]:
     known = {**code_files(record), **data_files(record)}
     files = (*_data(record), *record.configs, *record.modules)
     found = {file.path for file in files if not file.sha256 and file.size is not None}
-    return sorted(path for path in found if path not in known and not path.startswith("/"))
+    return sorted(path for path in found if path not in known and not _mounted_as(record, path))
 
 
 def _data(record: Record) -> Iterator[ReadFile]:
     """Yield the data that a run read of its project, as it was before."""
     changed = {output.path for output in record.outputs} | {*record.deleted}
     read = (*record.reads, *record.read_otherwise)
-    yield from (file for file in read if file.path not in changed and not file.path.startswith("/"))
+    yield from (file for file in read if file.path not in changed and not _mounted_as(record, file.path))
     yield from record.altered
 
 

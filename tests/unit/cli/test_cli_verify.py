@@ -363,23 +363,31 @@ def test_what_was_read_and_then_changed_has_to_be_as_it_was_before(proved: Loade
         (proved.folder / name).unlink()
 
 
+@pytest.mark.parametrize(("target", "path"), [("/data", "/data/x.csv"), ("/workspace/data", "data/x.csv")])
 def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
-    proved: LoadedLock, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+    proved: LoadedLock,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    target: str,
+    path: str,
 ) -> None:
-    """Where they are is in the records of the runs; without one here it is said that nothing of them was compared."""
+    """Where they are is in the records of the runs; without one here it is said that nothing of them was compared.
+
+    The same where a folder of the project has something else in its place.
+    """
     data = tmp_path_factory.mktemp("data")
     (data / "x.csv").write_text("1")
     given = record().options
     changes = {
-        "reads": (attesting_file("/data/x.csv", sha256_file(data / "x.csv")),),
-        "options": msgspec.structs.replace(given, mounts=(f"{data}:/data:ro",)),
+        "reads": (attesting_file(path, sha256_file(data / "x.csv")),),
+        "options": msgspec.structs.replace(given, mounts=(f"{data}:{target}:ro",)),
     }
     runs = [
         replace(each, record=msgspec.structs.replace(each.record, **changes)) for each in map(run, [proved] * 2, [A, B])
     ]
     attest(request(proved), runs, judge(runs, 2), None)
     assert check(proved) == 0
-    unknown = "not compared: 1 file of mounted folders (/data/x.csv); no record here shows where they were"
+    unknown = f"not compared: 1 file of mounted folders ({target}/x.csv); no record here shows where they were"
     assert unknown in capsys.readouterr().out
     for each in runs:
         history.save(proved.folder, each.record)
@@ -391,13 +399,13 @@ def test_what_was_read_of_mounted_folders_has_to_be_as_it_was(
     assert shown_folders(("/p/.git:/workspace/.git:ro", "/p:/data:ro")) == [".git"]
     assert [has_own_mounts(each) for each in ((), ("/p/.git:/workspace/.git:ro",), ("/p:/data:ro",))] == [0, 0, 1]
     (data / "x.csv").write_text("2")
-    with pytest.raises(LockError, match=r"mounted: /data/x\.csv has changed"):
+    with pytest.raises(LockError, match=rf"mounted: {target}/x\.csv has changed"):
         check(proved)
     (data / "x.csv").unlink()
-    with pytest.raises(LockError, match=r"mounted: /data/x\.csv is gone"):
+    with pytest.raises(LockError, match=rf"mounted: {target}/x\.csv is gone"):
         check(proved)
     os.mkfifo(data / "x.csv")
-    with pytest.raises(LockError, match=r"mounted: /data/x\.csv is gone"):
+    with pytest.raises(LockError, match=rf"mounted: {target}/x\.csv is gone"):
         check(proved)
     edited(proved, mounted={})
     with pytest.raises(LockError, match="the record has other files that were read"):
