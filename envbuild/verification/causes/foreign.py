@@ -124,6 +124,8 @@ _AT_ONCE = lazy(
     r"|[^\s&|;](?:>&\d|[^\n&|;])*(?<![&|<>\\;])&(?=\s|$|\))"
 )
 """What starts several programs that run at once; in a text for a shell."""
+_BEGIN = lazy(r"(?:(?:do|then|else)\b\s*|\(\s*)+")
+"""What is in front of a command in a shell's loop or group."""
 _ONE_JOB = "one job at a time (xargs -P 1, make -j1, no &), or results put in order by what they are of"
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
 INSIDE = "envbuild does not look inside of programs that are not Python"
@@ -339,7 +341,7 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
 
 
 def _at_once(command: Command, found: re.Match[str], text: str) -> _Suspicion:
-    words = found[0].strip(" \n|;&()") + (" &" if found[0].endswith("&") else "")
+    words = _BEGIN.sub("", found[0].strip(" \n|;&()")) + (" &" if found[0].endswith("&") else "")
     return _Suspicion(command=command, language="", draws=False, text=text, attempt=_ONE_JOB, at_once=words)
 
 

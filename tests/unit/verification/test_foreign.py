@@ -141,7 +141,7 @@ def test_a_program_whose_output_differed_has_the_remedy_of_its_language() -> Non
         ('"ls | parallel ./dock {} >> r.csv", shell=True', "parallel"),
         ('["make", "-C", "sub", "-j4", "all"]', "make -C sub -j4"),
         ('"make --jobs all", shell=True', "make --jobs"),
-        ('"for i in 1 2; do dock $i >> r & done; wait", shell=True', "do dock $i >> r &"),
+        ('"for i in 1 2; do dock $i >> r & done; wait", shell=True', "dock $i >> r &"),
         ('"a.out 1 > x & a.out 2 > y & wait", shell=True', "a.out 1 > x &"),
         ('"xargs -P 1 dock < l", shell=True', ""),
         ('"xargs -n 4 dock -P < l", shell=True', ""),
