@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.queues import given_up, left_behind
-from envbuild.verification.dataflow.targets import last_name
+from envbuild.verification.dataflow.targets import last_name, named_calls
 from envbuild.verification.dataflow.uses import Use, Uses
 
 SET = "set.__iter__"
@@ -222,17 +222,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
     """Return the names bound to contexts of ``multiprocessing``, as ``get_context()`` and ``Manager()`` give them."""
-    pairs: list[tuple[ast.expr | None, ast.expr]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            pairs += [(target, node.value) for target in node.targets]
-        elif isinstance(node, ast.withitem):
-            pairs.append((node.optional_vars, node.context_expr))
-    return {
-        target.id: "multiprocessing"
-        for target, value in pairs
-        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and _name(value.func, names) in _CONTEXTS
-    }
+    return {name: "multiprocessing" for name, call in named_calls(tree) if _name(call.func, names) in _CONTEXTS}
 
 
 def _bound(tree: ast.Module) -> set[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from envbuild.verification.dataflow.targets import last_name
+from envbuild.verification.dataflow.targets import last_name, named_calls
 
 POOLS = frozenset(("Pool", "ThreadPool", "ThreadPoolExecutor", "ProcessPoolExecutor"))
 """Last names of what makes one."""
@@ -27,7 +26,7 @@ def tasks_of(source: str, line: int) -> tuple[tuple[int, bool], ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    made = [(name, value.lineno) for name, value in _bound(tree)]
+    made = [(name, call.lineno) for name, call in named_calls(tree) if last_name(call.func) in POOLS]
     names = [name for name, at in made if at == line]
     if len(names) != 1 or sum(name == names[0] for name, _ in made) != 1:
         return ()
@@ -42,16 +41,3 @@ def tasks_of(source: str, line: int) -> tuple[tuple[int, bool], ...]:
         ):
             found[node.lineno] = found.get(node.lineno, True) and node.func.attr in _IN_ORDER
     return tuple(sorted(found.items()))
-
-
-def _bound(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
-    """Yield names that pools are given, by ``with … as pool`` or ``pool = …``."""
-    pairs: list[tuple[ast.expr | None, ast.expr]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            pairs += [(target, node.value) for target in node.targets]
-        elif isinstance(node, ast.withitem):
-            pairs.append((node.optional_vars, node.context_expr))
-    for target, value in pairs:
-        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and last_name(value.func) in POOLS:
-            yield target.id, value

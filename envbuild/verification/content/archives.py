@@ -55,11 +55,11 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             names = [member.filename for member in members]
             if len({*names}) != len(names):
                 raise UnreadableError("members that hide others")
-            for beside in beside_members(data, archive):
-                if beside == archive.comment and (text := _text_of(beside)):
+            for extra in beside_members(data, archive):
+                if extra == archive.comment and (text := _text_of(extra)):
                     out.text(below(path, "comment", " "), counted_name(out, path, text, "the comment"))
                 else:
-                    out.add(path, beside)
+                    out.add(path, extra)
             if {*names} >= OF_COMET and _of_comet(out, path, archive, members, nested):
                 return
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)

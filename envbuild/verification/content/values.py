@@ -97,8 +97,10 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         kind = "time"
     if kind is None and key == "speed" and {*siblings} >= _OF_SPACY:
         kind = "rate"
-    if kind is None and _is_of_disk(path, key):
-        kind = "memory"
+    if kind is None and value >= 0 and _is_of_disk(path, key):  # of a disk that is simulated, it is a result: quoted
+        out.leave_out(path, text, "memory")
+        out.note_strange(path, text)
+        return
     seconds = seconds_of(key, value)
     if out.is_moment(seconds) and (kind == "time" or names_moment(key)):
         out.note_moment(path, text, seconds)
@@ -143,8 +145,10 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     if key == _PARENT:
         value = _PARENTS.sub(lambda found: out.masks.parent_process(found[0]), value)
     kind = kind_of(key) if key else None
-    if (key in _MEMINFO and _KILOBYTES.fullmatch(value)) or (_is_of_disk(path, key) and value.isdecimal()):
-        out.leave_out(path, value, "memory")
+    if key in _MEMINFO and _KILOBYTES.fullmatch(value):
+        kind = "memory"
+    if kind is None and value.isdecimal() and _is_of_disk(path, key):
+        number(out, path, key, float(value), value)
         return
     if key in _PREFIXES and _PREFIX.fullmatch(value) is not None:
         out.leave_out(path, value, "identity")

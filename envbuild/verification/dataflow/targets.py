@@ -37,3 +37,16 @@ def in_pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST
         return
     for one, other in zip(ones, others, strict=True):
         yield from in_pairs(one, other)
+
+
+def named_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the names that a file gives to what calls return, by ``name = f()`` or ``with f() as name``."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs += [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.withitem):
+            pairs.append((node.optional_vars, node.context_expr))
+    for target, value in pairs:
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call):
+            yield target.id, value
