@@ -126,27 +126,29 @@ def _compile(source: bytes, installed: str) -> bytes:
     return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
-def compile_all(sources: str, output: str, skip: Sequence[str] = ()) -> list[Path]:
-    """Compile each folder or list of ``sources`` in a fork of this process; return the tars in ``output``, in order."""
-    Path(output).mkdir(parents=True, exist_ok=True)
+def compile_all(sources: str, output: str, skip: Sequence[str] = ()) -> list[str]:
+    """Compile each folder or list of ``sources`` in a fork of this process; return the tars in ``output``, in order.
+
+    ``Path`` interns the parts of a path since Python 3.12 (``Lib/pathlib.py``), and marshal writes interned strings
+    otherwise: none is made before the forks, or names of folders here would be in the bytes there.
+    """
+    os.makedirs(output, exist_ok=True)  # noqa: PTH103
     numbers = sorted(entry.name for entry in os.scandir(sources))
 
     def weight(number: str) -> int:
         if number.endswith(LIST):
-            return -Path(sources, number).read_bytes().count(b"\n")
-        return -sum(len(names) for _, _, names in os.walk(Path(sources, number)))
-
-    def result(number: str) -> Path:
-        return Path(output, f"{number.removesuffix(LIST)}.tar")
+            return -_read(f"{sources}/{number}").count(b"\n")
+        return -sum(len(names) for _, _, names in os.walk(f"{sources}/{number}"))
 
     running: set[int] = set()
+    results = {number: f"{output}/{number.removesuffix(LIST)}.tar" for number in numbers}
     for number in sorted(numbers, key=weight):  # the largest first, so that all end together
         if len(running) == len(os.sched_getaffinity(0)):
             _wait(running)
-        running.add(_fork(str(Path(sources, number)), str(result(number)), skip))
+        running.add(_fork(f"{sources}/{number}", results[number], skip))
     while running:
         _wait(running)
-    return [result(number) for number in numbers]
+    return [results[number] for number in numbers]
 
 
 def _fork(sources: str, archive: str, skip: Sequence[str]) -> int:
@@ -174,7 +176,7 @@ def _wait(running: set[int]) -> None:
         raise SystemExit(f"compile.py: the process {process} ended with {os.waitstatus_to_exitcode(status)}")
 
 
-def unpack(archive: Path, root: str) -> None:
+def unpack(archive: str, root: str) -> None:
     """Put the bytecode of one archive below ``root``."""
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -206,8 +208,8 @@ def main(arguments: list[str]) -> None:
         scratch = f"{options.sources}.bytecode"
         for archive in compile_all(options.sources, scratch, options.skip):
             unpack(archive, options.into)
-            archive.unlink()
-        Path(scratch).rmdir()
+            os.unlink(archive)  # noqa: PTH108
+        os.rmdir(scratch)  # noqa: PTH106
 
 
 if __name__ == "__main__":
