@@ -57,7 +57,9 @@ def stream_masks(record: Record, ignored: Sequence[str] = (), clocks: frozenset[
         clocks: places of times of day that all runs have in common.
     """
     masks = masks_of(record, ignored)
-    return masks.with_clocks(Clocks(clocks)) if clocks else masks
+    masks = masks.with_clocks(Clocks(clocks)) if clocks else masks
+    masks.origin = (record, tuple(ignored), clocks or frozenset())
+    return masks
 
 
 def with_files_of(record: Record, masks: Masks) -> Masks:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.verification.content import Content
     from envbuild.verification.masking.doubtful import Number
+    from envbuild.verification.masking.masks import Masks
     from envbuild.verification.masking.printed import Row
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
@@ -66,6 +67,7 @@ class LeftOut:
     measuring: Measuring = ALL
     streams: list[dict[str, list[Row]]] = field(default_factory=list)
     runs: list[Ran] = field(default_factory=list)
+    _masks: dict[int, Masks] = field(default_factory=dict)
 
     def take(self, ran: Ran, texts: Mapping[str, bytes]) -> None:
         """Note what a run left."""
@@ -83,6 +85,12 @@ class LeftOut:
     def _rows(self, ran: Ran, stream: str, data: bytes) -> list[Row]:
         ignored = ignored_lines(self.session.ignore, stream)
         return [*rows(data, stream_masks(ran.record, ignored, ran.clocks.get(stream)))]
+
+    def _masks_of(self, at: int) -> Masks:
+        """Return the masks of a run, made once: they know its files, of which there may be thousands."""
+        if at not in self._masks:
+            self._masks[at] = masks_of(self.runs[at].record)
+        return self._masks[at]
 
     def values(self, at: int, *, short: bool = False) -> dict[Place, str]:
         """Return the exact numbers in what a run left out; ``short``: those of few digits too."""
@@ -119,7 +127,7 @@ class LeftOut:
 
     def doubted(self, at: int) -> Iterator[Place]:
         """Yield the places of a run whose words leave a doubt."""
-        masks = masks_of(self.runs[at].record)
+        masks = self._masks_of(at)
         for stream, lines in self.streams[at].items():
             for row in lines:
                 # What the line by itself leaves is masked by the head of its column, or of its table.
@@ -172,7 +180,7 @@ class LeftOut:
         """
         if not self.measuring.shifted and not self.measuring.glued:
             return
-        masks = masks_of(self.runs[at].record)
+        masks = self._masks_of(at)
         for stream, lines in self.streams[at].items():
             for row in lines:
                 for number, (before, text) in enumerate(all_numbers(row.text) if "times" in row.masked.kinds else ()):
@@ -223,7 +231,7 @@ class LeftOut:
         """Whether nothing that measures memory can have given a number of a line."""
         if not self.measuring.memory:
             return True
-        numbers = exact_numbers(row.text, masks_of(self.runs[at].record)) if self.measuring.unmeasured else ()
+        numbers = exact_numbers(row.text, self._masks_of(at)) if self.measuring.unmeasured else ()
         return any(label_before(number.before) in self.measuring.unmeasured for number in numbers)
 
     def difference(self, stream: str, place: str, one: int, other: int) -> TextDifference:
@@ -238,7 +246,7 @@ class LeftOut:
         """Yield where a number is in a line, and it; lines with more or fewer are other places."""
         if not row.masked.kinds or not row.masked.kinds <= MEASURED:  # memory repeats where addresses do
             return
-        for number in exact_numbers(row.text, masks_of(self.runs[at].record)):
+        for number in exact_numbers(row.text, self._masks_of(at)):
             yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
 
 

@@ -228,6 +228,9 @@ class Masks:
         moments: dates and seconds since 1970 of about when the run was are masked; a fixed clock's look like those of
             another clock's readings.
         days: times of day are masked too.
+
+    Attributes:
+        origin: what all of it was made of; texts that were masked by it are known (``printed.rows``). Empty: not said.
     """
 
     def __init__(
@@ -248,6 +251,7 @@ class Masks:
         self._processes = range(0)
         self._own_processes: frozenset[int] = frozenset()
         self.on_several_hosts = self.has_fixed_clock = False
+        self.origin: tuple[object, ...] = ()
         self._left_alone = frozenset() if days else OF_DAY
         self._drawn = _any_of(drawn)
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)

@@ -1386,3 +1386,24 @@ def test_a_time_that_may_be_of_the_runs_day_is_masked(line: str) -> None:
     masks = Masks(start).with_files((), dict, 5.0, strict=True)
     moment = datetime.fromtimestamp(start + 3, timezone.utc)
     assert "times" in masks.mask(line.format(moment, f"{moment:%H:%M:%S}")).kinds
+
+
+def test_known_lines_are_those_of_the_same_run_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a run's stream are masked once; another run, other options and another text have their own."""
+    text = b"done at 2026-11-21 07:56:03\nloss: 0.25\n"
+    masked = [row.masked.text for row in rows(text, MASKS)]
+    one, other = object(), object()
+
+    def by(*origin: object, start: float = START) -> Masks:
+        found = Masks(start)
+        found.origin = origin
+        return found
+
+    assert [row.masked.text for row in rows(text, by(one, (), frozenset()))] == masked
+    with monkeypatch.context() as context:
+        context.setattr(masks.Masks, "mask", lambda *_: pytest.fail("masked again"))
+        assert [row.masked.text for row in rows(text, by(one, (), frozenset()))] == masked
+    for origin in ((other, (), frozenset()), (one, ("loss*",), frozenset()), (one, (), frozenset([1]))):
+        found = [row.masked.text for row in rows(text, by(*origin, start=0.0))]
+        assert found == ["done at 2026-11-21 07:56:03", "loss: 0.25"]
+    assert [row.masked.text for row in rows(text[:-6] + b"\n", by(one, (), frozenset()))] == [masked[0], "loss:"]
