@@ -146,7 +146,8 @@ def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collect
     if names and not (len(evidence.proven) == 1 and any(each.weight >= PROVEN - 1 for each in causes)):
         culprits = [each for each in evidence.culprits if each.suspect in names]
         yield from _of_culprits(evidence, culprits[:SHOWN])
-        yield from _of_things(evidence, [each for each in names if all(each != c.suspect for c in culprits)])
+        left = [each for each in names if all(each != c.suspect for c in culprits)]
+        yield from _of_things(evidence, left, is_named=bool(named))
 
 
 def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Finding]:
@@ -228,15 +229,22 @@ def _attempt(culprit: Culprit, *, own: bool) -> str:
     return _OPTIONS.get(package) or f"look for a seed among the options of {package}, or report it there"
 
 
-def _of_things(evidence: Evidence, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is proven though no line is known for certain; a line that is comes before what has none at all."""
+def _of_things(evidence: Evidence, names: Sequence[str], *, is_named: bool) -> Iterator[Finding]:
+    """Yield what is proven though no line is known for certain; a line that is comes before what has none at all.
+
+    Args:
+        evidence: what is known.
+        names: suspects.
+        is_named: a line is named for another suspect. Then the clock is no more than what happened to be fixed too: on
+            a busy machine it moves objects in memory.
+    """
     for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
         if name == "layout" and "addresses" in names:  # the same
             continue
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
-            weight=PROVEN - (bool(evidence.culprits) and not lines),
+            weight=PROVEN - (2 if name == "clock" and is_named else bool(evidence.culprits) and not lines),
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
             where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),

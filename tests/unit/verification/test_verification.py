@@ -1038,6 +1038,15 @@ def test_addresses_are_named_once() -> None:
     assert found[0].what.startswith("the result depends on addresses of objects")
 
 
+def test_a_clock_without_a_line_stands_behind_an_address_with_one() -> None:
+    """What is fixed with it may be no cause; alone, it is named."""
+    sources = {"train.py": "class A: pass\nprint(repr(A()))\n"}
+    first, second, *_ = rank_causes(evidence(sources=sources, proven=("clock", "addresses")))
+    assert (first.where, second.where) == ("train.py:2", "")
+    assert "takes values from the time" in second.what
+    assert "takes values from the time" in rank_causes(evidence(sources=sources, proven=("clock",)))[0].what
+
+
 @pytest.mark.parametrize(
     ("source", "limits"),
     [
