@@ -80,6 +80,7 @@ class Limits:
             selector.select = self._again(selector.select, 0, lambda found: not found)
         self._locks()
         self.of_locks(synchronize)
+        self._futures()
         self._sockets()
         self._loops()
         self._alarms()
@@ -189,6 +190,38 @@ class Limits:
             lock.acquire = self._again(lock.acquire, 1, lambda found: not found, call="multiprocessing.Lock.acquire")
 
         shared._make_methods = made
+
+    def _futures(self) -> None:
+        """Give what goes through results more time from the beginning: it asks for the time between them itself."""
+        from concurrent import futures
+        from concurrent.futures import _base
+
+        base: Any = _base
+        base.Executor.map = self._through(base.Executor.map, base.TimeoutError)
+        base.as_completed = self._through(base.as_completed, base.TimeoutError)
+        futures.as_completed = base.as_completed
+
+    def _through(self, original: Any, late: type[Exception]) -> Any:
+        @functools.wraps(original)
+        def begun(*arguments: Any, **options: Any) -> Any:
+            if original.__name__ == "as_completed" and len(arguments) > 1:
+                arguments, options = arguments[:1], {**options, "timeout": arguments[1]}
+            seconds = options.get("timeout")
+            if not isinstance(seconds, (int, float)) or seconds <= 0:
+                return original(*arguments, **options)
+            more, place = self.more(f"{original.__module__}.{original.__qualname__}", sys._getframe(1), seconds)
+            if more <= 0:
+                return original(*arguments, **options)
+            return until(original(*arguments, **{**options, "timeout": seconds + more}), place, more)
+
+        def until(results: Any, place: str, more: float) -> Any:
+            try:
+                yield from results
+            except late:
+                self.spend(place, more)
+                raise
+
+        return begun
 
     def of_queues(self, module: Any) -> None:
         """The same for queues of processes; ``module`` is ``multiprocessing.queues``, or a copy of it."""

@@ -392,9 +392,10 @@ def pools(module: Any) -> None:
         noted("multiprocessing.Pool", sys._getframe(1))
         made(self, 1, *arguments, **options)
 
-    def applied(*arguments: Any, **options: Any) -> Any:
-        result = apply(*arguments, **options)
-        _patience.wait(result.wait)
+    def applied(self: Any, *arguments: Any, **options: Any) -> Any:
+        result = apply(self, *arguments, **options)
+        if get_ident() != self._result_handler.ident:  # which gives the results; joblib's callbacks begin tasks there
+            _patience.wait(result.wait)
         return result
 
     pool.__init__, pool.apply_async = begun, applied

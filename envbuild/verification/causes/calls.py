@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
+from envbuild.verification.causes.pieces import used_in_pieces
 from envbuild.verification.causes.queues import given_up, left_behind
 from envbuild.verification.dataflow.targets import last_name, named_calls
 from envbuild.verification.dataflow.uses import Use, Uses
@@ -20,6 +21,7 @@ CALLBACK = "callback="
 FINALIZER = "__del__"
 ENQUEUED = "enqueue=True"
 DAEMON = "daemon=True"
+PIECES = "piece by piece"
 WITHOUT_WAITING = "blocking=False"
 NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
@@ -129,7 +131,8 @@ class Call:
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
             come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
-            sends; ``SQL_TIME`` where a text in SQL asks for the time, ``SQL_RANDOM`` where it draws,
+            sends; ``PIECES`` where what came by then is read and used by itself; ``SQL_TIME`` where a text in SQL
+            asks for the time, ``SQL_RANDOM`` where it draws,
             ``SQL_THREADS`` where it gives a database several threads.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
@@ -280,6 +283,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     )
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
+    yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
@@ -469,12 +473,63 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
                 found.setdefault(name, node.lineno)
             elif name.startswith(".") and node.value is not None and not _is_none(node.value):
                 others.add(name)
+    found.update(_sets_of_loops(tree, found))
     for node in ast.walk(tree):  # fields of a class are attributes of its objects
         for field_ in node.body if isinstance(node, ast.ClassDef) else ():
             if isinstance(field_, ast.Assign | ast.AnnAssign):
                 names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
                 found.update({f".{name}": found[name] for name in names if name in found})
     return {name: line for name, line in found.items() if name and name not in others}
+
+
+def _sets_of_loops(tree: ast.Module, named: Collection[str]) -> dict[str, int]:
+    """Return the names by which loops go through lists and dicts of sets, with the line that made these."""
+    kept: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(_is_set(each, named) for each in _elements(node.value)):
+            kept.update({_target(target): node.lineno for target in node.targets})
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension):
+            for target, source in _gone_through(node.target, node.iter):
+                if (name := _target(source)) in kept and isinstance(target, ast.Name):
+                    found[target.id] = kept[name]
+    return found
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    """Return the elements of a list, or the values of a dict, that an expression makes, as far as it shows them."""
+    if isinstance(value, ast.ListComp):
+        return [value.elt]
+    if isinstance(value, ast.DictComp):
+        return [value.value]
+    if isinstance(value, ast.List | ast.Tuple):
+        return value.elts
+    if isinstance(value, ast.Dict):
+        return value.values
+    if isinstance(value, ast.Call) and last_name(value.func) == "defaultdict" and value.args:
+        return [ast.Call(func=value.args[0], args=[], keywords=[])]
+    return []
+
+
+def _gone_through(target: ast.expr, source: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a loop binds to the elements of what, also through ``enumerate``, ``zip``, ``values``, ``items``."""
+    if not isinstance(source, ast.Call):
+        yield target, source
+        return
+    parts = target.elts if isinstance(target, ast.Tuple) else []
+    match last_name(source.func):
+        case "enumerate" if len(parts) == 2 and source.args:
+            yield from _gone_through(parts[1], source.args[0])
+        case "zip" if len(parts) == len(source.args):
+            for part, given in zip(parts, source.args, strict=True):
+                yield from _gone_through(part, given)
+        case "items" if len(parts) == 2 and isinstance(source.func, ast.Attribute):
+            yield parts[1], source.func.value
+        case "values" if isinstance(source.func, ast.Attribute):
+            yield target, source.func.value
+        case "sorted" | "reversed" | "list" | "tuple" | "tqdm" if source.args:
+            yield from _gone_through(target, source.args[0])
 
 
 def _gives_two_sets(value: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.record.model import Record
 from envbuild.record.processes import Listing
 from envbuild.verification.causes.calls import TIMEOUT, calls
+from envbuild.verification.causes.chains import attribute_lines
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.causes.foreign import INSIDE
 from envbuild.verification.causes.hash_orders import in_machine_code, without_order
@@ -106,6 +107,7 @@ ALSO = {
     "pids": "figures",
 }  # fmt: skip
 """The suspect of the lines in the table that what was varied makes another one."""
+_TIMES_OF_RECORDS = frozenset(("created", "relativeCreated", "msecs", "asctime"))
 LIMIT = "a limit of time"
 """Begins the sentence about one, here as in the table of calls."""
 STARTED = " in a subprocess (shell)"
@@ -162,6 +164,15 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
                 yield _of_limit(evidence, culprit, limits[culprit.place])
             continue
         own = of_project(culprit.file) or culprit.module == "__main__"
+        if own and culprit.suspect == "clock" and culprit.call.startswith("logging.") and (read := _of_logs(evidence)):
+            yield Finding(
+                area="entropy",
+                weight=PROVEN,
+                what=f"a logged record has the time at which it was made; {_proof(evidence.proven, line=True)}",
+                where=", ".join([*read[:SHOWN], route_between(culprit.place, "", culprit.line, ())]),
+                attempt=_attempt(culprit, own=True),
+            )
+            continue
         native = culprit.suspect == "entropy" and " " in culprit.call
         package = culprit.module.partition(".")[0]
         if own:
@@ -194,6 +205,15 @@ def _of_hashes(evidence: Evidence, culprit: Culprit, package: str, lines: Sequen
         where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
         attempt=_OPTIONS.get(package) or _attempt(culprit, own=False),
     )
+
+
+def _of_logs(evidence: Evidence) -> list[str]:
+    """Return the lines that read a time of a logged record (``logging.LogRecord``)."""
+    return [
+        f"{path}:{line}"
+        for path, source in (evidence.sources or {}).items()
+        for line in attribute_lines(source, _TIMES_OF_RECORDS)
+    ]
 
 
 def _limits(evidence: Evidence) -> dict[str, str]:

@@ -14,6 +14,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.calls import SQL_RANDOM, TIMEOUT, Call, calls
+from envbuild.verification.causes.chains import argument_at, begun_at, other_readings
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
     SHARED_GENERATOR,
@@ -180,11 +181,18 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
                 given = tasks_of((evidence.sources or {})[path], call.line)
                 lines += [line for line, _ in given[:SHOWN]]
                 in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
+            lines += _further_lines((evidence.sources or {})[path], call, row, shown)[:SHOWN]
             found.setdefault(key, []).append(", ".join(f"{path}:{line}" for line in dict.fromkeys(lines)))
     for name, place, row in _given_nothing(evidence):
         if not any(shown == "culprit" for _, _, shown in rows):
             rows[name, "", "culprit"] = row
             found[name, "", "culprit"] = [place]
+    for key, places in found.items():
+        if key[2] == "culprit" and rows[key]["kind"] == "time":  # with the other reading of the clock
+            for other in [each for each in found if each[0] == key[0] and each[2] != "culprit"]:
+                said = {line for place in places for line in place.split(", ")}
+                found[other] = [place for place in found[other] if place not in said]
+    rows = {key: row for key, row in rows.items() if found[key]}
     facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
     kinds = list[str]()
     for (name, use, shown), row in rows.items():
@@ -266,6 +274,15 @@ def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str
         beside = [names[number] for number in others if names[number] != names[first]]
         what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
         yield msgspec.structs.replace(cause, what=what), kinds[first]
+
+
+def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) -> tuple[int, ...]:
+    """Return further lines of a cause: those that begin a thread, ask a clock again, or give a decisive argument."""
+    if row["kind"] == "time":
+        return other_readings(source, call.line) if shown == "culprit" else ()
+    words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
+    words += call.given if call.name == TIMEOUT else ()
+    return (*begun_at(source, call.line), *(argument_at(source, call.line, words) if words else ()))
 
 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:

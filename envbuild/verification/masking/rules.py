@@ -623,6 +623,15 @@ TABLE = (
         rf"(?P<keep>\b(?:needed|needs|used|uses|spent|spends|required|requires|took)\s+)"
         rf"{NUMBER} (?-i:s)(?=\s(?:of\s)?(?:CPU|wall)\b)",
     ),
+    # A part of the time before it: ``took 0.04 s, 0.037 s of it asleep``, ``2.5 s (1.3 s waiting for data)``.
+    _rule(
+        "times",
+        "time",
+        "⟨time⟩",
+        rf"(?P<keep>⟨time⟩(?:,| \(|;| -)\s?(?:(?:and )?(?:of which|of that|of it|including|incl\.)\s)?){NUMBER} (?-i:s)"
+        r"(?=\s(?:of (?:it|which|that|them)|(?:a)?sleep(?:ing)?|idle|wait(?:ing|ed)|spent|in|for|on|was|were)\b)",
+        guessed=True,
+    ),
     # Meters with means, as PyTorch's example for ImageNet has them: ``Time  0.011 ( 0.012)\tData  0.004 ( 0.005)``
     _rule(
         "times",

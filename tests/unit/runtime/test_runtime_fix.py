@@ -809,3 +809,60 @@ def test_copies_of_multiprocessing_keep_no_limits_either() -> None:
         "print(names['found'], ']')\n",
     )
     assert found == [fix_limits._PATIENCE]
+
+
+@pytest.mark.subprocess
+def test_results_that_are_gone_through_come_after_their_limit() -> None:
+    """``map`` and ``as_completed`` ask for the time between results themselves; a line may keep its limit."""
+    text = (
+        "from concurrent.futures import ThreadPoolExecutor, TimeoutError, as_completed\n"
+        "import time\n"
+        "def work(n): time.sleep(0.1); return n\n"
+        "found = []\n"
+        "with ThreadPoolExecutor(1) as pool:\n"
+        "    try:\n"
+        "        for each in pool.map(work, range(4), timeout=0.15): found.append(each)\n"
+        "    except TimeoutError: found.append('late')\n"
+        "with ThreadPoolExecutor(1) as pool:\n"
+        "    try:\n"
+        "        tasks = [pool.submit(work, n) for n in range(4)]\n"
+        "        for each in as_completed(tasks, 0.15): found.append(each.result())\n"
+        "    except TimeoutError: found.append('late')\n"
+    )
+    program = (
+        f"text = {text!r}\n"
+        "callers = Callers(lambda path: path.endswith('program.py'), frozenset(REAL))\n"
+        "fix_limits.Limits(callers).install()\n"
+        "names = {}\n"
+        "exec(compile(text, '/project/program.py', 'exec'), names)\n"
+        "lines = {each['place'] for each in callers.as_list() if each['suspect'] == 'limits'}\n"
+        "print(json.dumps([names['found'], sorted(lines)]))\n"
+    )
+    found, lines = _found("fix_limits", program.replace("REAL", "()"))
+    assert found == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert lines == ["/project/program.py:12", "/project/program.py:7"]
+    found, _ = _found("fix_limits", program.replace("REAL", "['/project/program.py:7']"))
+    assert found[-4:] == [0, 1, 2, 3]
+    assert "late" in found
+
+
+@pytest.mark.subprocess
+def test_tasks_that_callbacks_of_a_pool_begin_are_not_waited_for() -> None:
+    """joblib begins the next task where the result of the last one is given: nothing else gives results then."""
+    begin, found = _found(
+        "fix_order",
+        "import time, threading\n"
+        "from multiprocessing.pool import ThreadPool\n"
+        "fix_order.install()\n"
+        "found, left, done, begin = [], list(range(6)), threading.Event(), time.monotonic()\n"
+        "pool = ThreadPool(3)\n"
+        "def more(result):\n"
+        "    found.append(result)\n"
+        "    if left: pool.apply_async(int, (left.pop(0),), callback=more)\n"
+        "    elif len(found) == 6: done.set()\n"
+        "pool.apply_async(int, (left.pop(0),), callback=more)\n"
+        "done.wait(20)\n"
+        "print(json.dumps([time.monotonic() - begin, found]))\n",
+    )
+    assert found == [*range(6)]
+    assert begin < 3

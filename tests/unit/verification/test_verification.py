@@ -1031,6 +1031,46 @@ def test_tasks_that_are_done_are_a_set(source: str, made: list[int]) -> None:
     assert [call.made - 2 for call in calls(text) if call.name == SET] == made
 
 
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("cs = [{a for a in l if a.f == k} for k in r]\nfor k, c in enumerate(cs):\n    s = next(iter(c))\n", [(3, 1)]),
+        ("g = defaultdict(set)\nfor k, v in g.items():\n    for x in v:\n        use(x)\n", [(3, 1)]),
+        ("g = {k: set() for k in r}\nfor v in g.values():\n    x = list(v)\n", [(3, 1)]),
+        ("a = [set(x) for x in y]\nfor s, t in zip(a, b):\n    list(s)\n    list(t)\n", [(3, 1)]),
+        ("a = [set(x) for x in y]\nfor s in sorted(a, key=len):\n    sorted(s)\n    len(s)\n", []),
+        ("g = [[1], [2]]\nfor v in g:\n    x = list(v)\n", []),
+        ("g = defaultdict(list)\nfor v in g.values():\n    x = list(v)\n", []),
+    ],
+)
+def test_a_loop_over_sets_that_a_list_or_a_dict_holds(source: str, found: list[tuple[int, int]]) -> None:
+    """The names that loops give to its elements are names of sets."""
+    assert [(call.line, call.made) for call in calls(source) if call.name == SET] == found
+
+
+def test_a_logged_records_time_is_named_where_it_is_read() -> None:
+    """What logs asks the clock; what decides by it is another line."""
+    source = "class Thin:\n    def filter(self, record):\n        return record.created > 3\nlog.info('a')\n"
+    culprit = Culprit(
+        suspect="clock", place="/workspace/train.py:4", file="/workspace/train.py", line=4, module="__main__",
+        call="logging.Logger.info",
+    )  # fmt: skip
+    (first, *_) = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=(culprit,)))
+    assert first.where == "train.py:3, train.py:4"
+    assert first.what.startswith("a logged record has the time at which it was made; proven")
+
+
+def test_both_readings_of_a_clock_are_named() -> None:
+    """The one that the experiment found, and the other end of the time that is measured."""
+    source = "import time\nb = time.perf_counter()\nf()\nspent += time.perf_counter() - b\n"
+    culprit = Culprit(
+        suspect="clock", place="/workspace/train.py:2", file="/workspace/train.py", line=2, module="__main__",
+        call="time.perf_counter",
+    )  # fmt: skip
+    found = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=(culprit,)))
+    assert [each.where for each in found] == ["train.py:2, train.py:4"]
+
+
 def test_addresses_are_named_once() -> None:
     """What moves objects in memory is another sentence for the same where their addresses are proven too."""
     found = rank_causes(evidence(proven=("addresses", "layout")))

@@ -1,0 +1,145 @@
+"""Further lines of a cause: what starts the thread that a line makes, the other reading of a clock, an argument."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from envbuild.verification.dataflow.targets import last_name
+
+_STARTED = frozenset(("Thread", "Process", "Timer"))
+"""Last names of what makes something that ``start()`` begins."""
+
+
+def begun_at(source: str, line: int) -> tuple[int, ...]:
+    """Return the lines that begin the threads or processes that a line makes, itself left out.
+
+    They are followed by a name or an attribute, and through a list with a name that a loop goes through.
+
+    Args:
+        source: of Python.
+        line: that makes them, 1-based.
+    """
+    tree = _parsed(source)
+    names = _holders(tree, line) if tree is not None else set()
+    if tree is None or not names:
+        return ()
+    names |= {
+        ast.unparse(node.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For | ast.comprehension) and ast.unparse(node.iter) in names
+    }
+    return tuple(
+        sorted(
+            {
+                node.lineno
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "start"
+                and node.lineno != line
+                and ast.unparse(node.func.value) in names
+            }
+        )
+    )
+
+
+def other_readings(source: str, line: int) -> tuple[int, ...]:
+    """Return the lines that ask a clock for the other end of the time that a line measures.
+
+    ``began = clock()`` at the line, and ``clock() - began`` elsewhere; or the other way round.
+
+    Args:
+        source: of Python.
+        line: that asks the clock, 1-based.
+    """
+    tree = _parsed(source)
+    if tree is None:
+        return ()
+    began: dict[str, list[tuple[int, str]]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets:
+                if isinstance(target, ast.Name | ast.Attribute):
+                    begun = node.lineno, last_name(node.value.func)
+                    began.setdefault(ast.unparse(target), []).append(begun)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Call):
+            clock = last_name(node.left.func)
+            lines = {at for at, called in began.get(ast.unparse(node.right), ()) if called == clock}
+            if line in lines:
+                found.add(node.lineno)
+            elif line == node.lineno:
+                found |= lines
+    return tuple(sorted(found - {line}))
+
+
+def argument_at(source: str, line: int, names: Collection[str]) -> tuple[int, ...]:
+    """Return the line of an argument of the call that begins at a line, if it is another one.
+
+    Args:
+        source: of Python.
+        line: at which the call begins, 1-based.
+        names: of arguments.
+    """
+    tree = _parsed(source)
+    if tree is None:
+        return ()
+    words = (
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.lineno == line
+        for word in node.keywords
+        if word.arg in names
+    )
+    return tuple(sorted({word.value.lineno for word in words} - {line}))
+
+
+def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
+    """Return the lines that read attributes of such names."""
+    tree = _parsed(source)
+    nodes = ast.walk(tree) if tree is not None else ()
+    return tuple(
+        sorted(
+            {
+                node.lineno
+                for node in nodes
+                if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load)
+            }
+        )
+    )
+
+
+def _holders(tree: ast.Module, line: int) -> set[str]:
+    """Return the names under which the threads or processes are kept that a line makes, or lists of them."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(each.lineno == line for each in _made(node.value)):
+            found |= {ast.unparse(target) for target in node.targets}
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "append"
+            and any(each.lineno == line for given in node.args for each in _made(given))
+        ):
+            found.add(ast.unparse(node.func.value))
+    return found
+
+
+def _made(value: ast.expr) -> Iterator[ast.Call]:
+    """Yield the calls that make threads or processes whose value, or a list of them, an expression is."""
+    if isinstance(value, ast.ListComp):
+        yield from _made(value.elt)
+    elif isinstance(value, ast.List | ast.Tuple):
+        for each in value.elts:
+            yield from _made(each)
+    elif isinstance(value, ast.Call) and last_name(value.func) in _STARTED:
+        yield value
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,63 @@
+"""Further lines of a cause: what a reader would look for next to the line that an experiment found."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.causes.chains import argument_at, attribute_lines, begun_at, other_readings
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "found"),
+    [
+        ("t = threading.Thread(target=f)\nt.start()\n", 1, (2,)),
+        ("threading.Thread(target=f).start()\n", 1, ()),
+        (
+            "ts = [Thread(target=f) for _ in range(3)]\nfor t in ts:\n    t.start()\nfor t in ts:\n    t.join()\n",
+            1,
+            (3,),
+        ),
+        (
+            "ps = []\nfor k in ks:\n    ps.append(mp.Process(target=f))\nfor p in ps:\n    p.start()\n",
+            3,
+            (5,),
+        ),
+        ("class A:\n    def go(self):\n        self.t = Thread(target=f)\n        self.t.start()\n", 3, (4,)),
+        ("[t.start() for t in ts]\nts = [Thread(target=f), Thread(target=g)]\n[t.start() for t in ts]\n", 2, (1, 3)),
+        ("t = threading.Thread(target=f)\nother.start()\n", 1, ()),
+        ("t = pool.Pool()\nt.start()\n", 1, ()),
+        ("def (", 1, ()),
+    ],
+)
+def test_what_begins_a_thread(source: str, line: int, found: tuple[int, ...]) -> None:
+    """By the name, the attribute or the list that it is kept under."""
+    assert begun_at(source, line) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "found"),
+    [
+        ("t = time.perf_counter()\nwork()\ns += time.perf_counter() - t\n", 1, (3,)),
+        ("t = time.perf_counter()\nwork()\ns += time.perf_counter() - t\n", 3, (1,)),
+        ("self.t = clock()\nif clock() - self.t > 3:\n    stop()\n", 1, (2,)),
+        ("t = time.time()\ns = time.monotonic() - t\n", 1, ()),
+        ("t = time.time()\ns = time.time() - u\n", 1, ()),
+        ("t = time.time()\ns = t - time.time()\n", 1, ()),
+    ],
+)
+def test_the_other_end_of_a_time(source: str, line: int, found: tuple[int, ...]) -> None:
+    """It is asked of the same clock and taken from what the first gave."""
+    assert other_readings(source, line) == found
+
+
+def test_an_argument_on_a_line_of_its_own() -> None:
+    """As calls with many have them."""
+    source = "model = Word2Vec(\n    corpus,\n    workers=4,\n)\nother(\n    workers=4)\n"
+    assert argument_at(source, 1, ["workers"]) == (3,)
+    assert argument_at(source, 1, ["seed"]) == ()
+    assert argument_at("Word2Vec(corpus, workers=4)\n", 1, ["workers"]) == ()
+
+
+def test_lines_that_read_an_attribute() -> None:
+    """Not those that set it."""
+    assert attribute_lines("a = record.created\nrecord.created = 3\n", ["created"]) == (1,)

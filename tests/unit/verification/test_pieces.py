@@ -1,0 +1,36 @@
+"""Pieces of a stream that a program uses as they come: where one ends depends on when it is read."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from envbuild.verification.causes.pieces import used_in_pieces
+
+LOOP = "while chunk := r.recv(4096):\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (LOOP + "    for line in chunk.decode().splitlines():\n        use(line)\n", [1]),
+        ("found = json.loads(s.recv(65536))\n", [1]),
+        ("data = os.read(fd, 1024)\nuse(data)\n", [1]),
+        ("text = s.recv(64).decode()\n", [1]),
+        ("async def f():\n    data = await loop.run(s.recv(64))\n", [2]),
+        # put together, passed on, or nothing but counted
+        (LOOP + "    buffer += chunk\n    use(buffer)\n", []),
+        ("while True:\n    chunk = s.recv(9)\n    if not chunk:\n        break\n    parts.append(chunk)\n", []),
+        ("data = b''\nwhile len(data) < 8:\n    data += s.recv(8 - len(data))\n", []),
+        ("def read(n):\n    chunk = s.recv(n)\n    return chunk\n", []),
+        ("digest.update(s.recv(9))\n", []),
+        # a whole object, a byte, a datagram
+        ("found = connection.recv()\nuse(found)\n", []),
+        ("os.read(fd, 1)\n", []),
+        ("data, address = s.recvfrom(2048)\nuse(data)\n", []),
+    ],
+)
+def test_pieces_that_are_used_by_themselves(source: str, lines: list[int]) -> None:
+    """Not those that are put behind what came before."""
+    assert [*used_in_pieces(ast.parse(source))] == lines
