@@ -43,7 +43,7 @@ _DRAWS, _THREADS, _OPAQUE, _NAMES_A_FILE = 57, 50, 34, 14
 name of a file that differs adds to the latter."""
 _LONGEST, _DEEPEST = 60, 4
 _LONG_PATH = 300
-_BEFORE = frozenset(("env", "exec", "nice", "nohup", "sudo", "time", "command", "stdbuf", "xargs", "setsid"))
+_BEFORE = frozenset(("exec", "nice", "nohup", "sudo", "time", "command", "stdbuf", "xargs", "setsid"))
 """Programs that start the one behind them."""
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 _OPERATOR = lazy(r"[;|&()<>\n]+")
@@ -128,6 +128,12 @@ _BEGIN = lazy(r"(?:(?:do|then|else)\b\s*|\(\s*)+")
 """What is in front of a command in a shell's loop or group."""
 _ONE_JOB = "one job at a time (xargs -P 1, make -j1, no &), or results put in order by what they are of"
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
+_DURATION, _UNITS = lazy(r"(\d+(?:\.\d+)?|\.\d+)([smhd]?)"), {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_ENDED = "ends a program at a time: how far it came by then varies"
+_BY_STEPS = "let the program end by itself, after a number of steps"
+UNHASHED = "starts Python without PYTHONHASHSEED: the order of its sets of texts is another one in each run"
+"""In the sentence about such a program."""
+_WITH_SEED = "pass PYTHONHASHSEED on: env -i PYTHONHASHSEED=$PYTHONHASHSEED …; or sort what comes from sets"
 INSIDE = "envbuild does not look inside of programs that are not Python"
 """In the sentence about each."""
 
@@ -159,6 +165,8 @@ class _Suspicion:
 
     Attributes:
         at_once: its words that start several programs at once; empty if that is not the reason.
+        does: what its words alone say that it does; empty if that is not the reason.
+        seconds: after which it ends another one; 0 if that is not known.
     """
 
     command: Command
@@ -168,6 +176,8 @@ class _Suspicion:
     text: str = ""
     place: compiled.Place | None = None
     at_once: str = ""
+    does: str = ""
+    seconds: float = 0.0
 
 
 def of_foreign(evidence: Evidence) -> Iterator[Finding]:
@@ -182,8 +192,8 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
     for path, source in (evidence.sources or {}).items():
         for each in suspicions(source, evidence.scripts):
             where = f"{path}:{each.command.line}"
-            if each.command.line in idle.get(path, ()):
-                continue
+            if each.command.line in idle.get(path, ()) or each.seconds > (evidence.a.duration or each.seconds):
+                continue  # it does not run, or ends nothing
             if f"{WORKSPACE}/{where}" in evidence.same_output or (key := f"{where} {each.command.shown}") in said:
                 continue
             said.add(key)
@@ -217,7 +227,9 @@ def _of_the_run(evidence: Evidence, differing: Sequence[str]) -> Iterator[Findin
 
 
 def _finding(found: _Suspicion, where: str, named: str, refuted: Sequence[str], *, shown: bool) -> Finding:
-    weight = _THREADS if found.place is not None or found.at_once else _OPAQUE + _NAMES_A_FILE * bool(named)
+    weight = (
+        _THREADS if found.place is not None or found.at_once or found.does else _OPAQUE + _NAMES_A_FILE * bool(named)
+    )
     return Finding(
         area="sources",
         weight=_DRAWS if found.draws else weight,
@@ -239,7 +251,9 @@ def _sentence(found: _Suspicion, named: str, refuted: Sequence[str], *, shown: b
     inside = INSIDE
     if shown:
         inside = f"its output was another one in each run, though it was given the same; {inside}"
-    if found.place is not None:
+    if found.does:
+        text = f"{found.command.shown!r} {found.does}"
+    elif found.place is not None:
         does = "draws random numbers from another seed in each run" if found.draws else "runs threads"
         text = f"{found.command.shown!r} {does} ({found.place.text!r} in {found.place.where}); {inside}"
     elif found.at_once:
@@ -319,6 +333,9 @@ def suspicions(source: str, scripts: Mapping[str, str] | None = None) -> Iterato
 
 def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iterator[_Suspicion]:
     program, words = posixpath.basename(command.words[0]), command.words[1:]
+    if program in ("timeout", "env"):
+        yield from _of_wrapper(command, program, words, scripts, deep)
+        return
     joined = " ".join((program, *words))
     text = " ".join(command.words)
     if program not in _SHELLS and (found := _AT_ONCE.match(joined)) is not None:
@@ -338,6 +355,33 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
         yield from _of_script(command, _recipes(scripts[path]), scripts, deep)
     elif _is_own(command.words[0]):
         yield from _of_built(command, program, text, scripts)
+
+
+def _of_wrapper(
+    command: Command, program: str, words: Sequence[str], scripts: Mapping[str, str], deep: int
+) -> Iterator[_Suspicion]:
+    """Yield what ``timeout`` and ``env`` do to the program that they start, and what that does."""
+    text, left = " ".join(command.words), list(words)
+    options = list[str]()
+    while left and (left[0].startswith("-") or (program == "env" and "=" in left[0])):
+        options.append(left.pop(0))
+        if options[-1] in ("-k", "-s", "-u", "-C", "-S") and left:
+            options.append(left.pop(0))
+    if program == "timeout" and left:
+        limit = _DURATION.fullmatch(left.pop(0))
+        yield _Suspicion(
+            command=command, language="", draws=False, text=text, attempt=_BY_STEPS, does=_ENDED,
+            seconds=float(limit[1]) * _UNITS[limit[2]] if limit is not None else 0.0,
+        )  # fmt: skip
+    elif program == "env" and left and re.fullmatch(r"python[\d.]*", posixpath.basename(left[0])):
+        cleared = not {"-", "-i", "--ignore-environment"}.isdisjoint(options) and not any(
+            each.startswith("PYTHONHASHSEED=") for each in options
+        )
+        if cleared or "PYTHONHASHSEED" in options or "--unset=PYTHONHASHSEED" in options:
+            yield _Suspicion(command=command, language="", draws=False, text=text, attempt=_WITH_SEED, does=UNHASHED)
+        return
+    if left and deep and not _PYTHON.fullmatch(posixpath.basename(left[0])):
+        yield from _of_command(replace(command, words=tuple(left)), scripts, deep - 1)
 
 
 def _at_once(command: Command, found: re.Match[str], text: str) -> _Suspicion:

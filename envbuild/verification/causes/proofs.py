@@ -14,7 +14,7 @@ from envbuild.record.processes import Listing
 from envbuild.verification.causes.calls import TIMEOUT, calls
 from envbuild.verification.causes.chains import attribute_lines
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
-from envbuild.verification.causes.foreign import INSIDE
+from envbuild.verification.causes.foreign import INSIDE, UNHASHED
 from envbuild.verification.causes.hash_orders import in_machine_code, without_order
 from envbuild.verification.causes.routes import inside, of_project, route_between
 
@@ -121,7 +121,7 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
     """
     for culprit in evidence.programs[:SHOWN]:
         where = route_between(culprit.place, "", 0, ())
-        known = [each for each in causes if each.where == where and (STARTED in each.what or INSIDE in each.what)]
+        known = [each for each in causes if each.where == where and _says_of_program(each.what)]
         if known:
             yield from (msgspec.structs.replace(each, weight=max(each.weight, _OF_PROGRAM)) for each in known)
             continue
@@ -132,6 +132,10 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
             where=where,
             attempt="sort its output, give it a seed, or have it do one thing after another",
         )
+
+
+def _says_of_program(sentence: str) -> bool:
+    return STARTED in sentence or INSIDE in sentence or UNHASHED in sentence
 
 
 def of_experiments(evidence: Evidence, causes: Sequence[Finding], named: Collection[str]) -> Iterator[Finding]:

@@ -77,6 +77,28 @@ def test_programs_that_repeat_are_not_named(call: str) -> None:
     assert list(suspicions(f"import os, subprocess, sys\n{call}\n", SCRIPTS)) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "does"),
+    [
+        ('subprocess.run(["timeout", "0.7", sys.executable, "climb.py"])', "ends a program at a time"),
+        ('os.system("timeout -k 5 0.3s python climb.py > log")', "ends a program at a time"),
+        ('subprocess.run(["env", "-i", "LANG=C", sys.executable, "words.py"])', "starts Python without PYTHONHASHSEED"),
+        ('os.system("env -u PYTHONHASHSEED python3 words.py")', "starts Python without PYTHONHASHSEED"),
+        ('os.system("env A=1 shuf a")', "draws random numbers (coreutils)"),
+        # it ends after the run, has the variable, or is cleared of nothing
+        ('subprocess.run(["timeout", "2h", sys.executable, "climb.py"])', ""),
+        ('subprocess.run(["env", "-i", "PYTHONHASHSEED=1", sys.executable, "words.py"])', ""),
+        ('os.system("env A=1 python words.py")', ""),
+    ],
+)
+def test_what_starts_a_program_under_other_terms(call: str, does: str) -> None:
+    """A limit of time that the run is longer than, and an environment without the seed of hashes."""
+    source = f"import os, subprocess, sys\n{call}\n"
+    found = rank_causes(evidence(source, scripts={}, a=record(duration=3.0), b=record(duration=3.0)))
+    assert [each.where for each in found] == (["train.py:2"] if does else [])
+    assert not does or does in found[0].what
+
+
 def test_what_nobody_can_read_comes_with_the_file_that_differs() -> None:
     """A built program is named last of all, and before other possible causes where its words name the result."""
     source = "import subprocess, threading\nthreading.Thread()\nsubprocess.run(['./simulate', 'walk.csv'])\n"
