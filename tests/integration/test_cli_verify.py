@@ -13,7 +13,8 @@ import pytest
 
 from envbuild.operations.verification.self_test import CHANNELS
 from envbuild.store.objects import Store
-from tests.support.cli import Done, Project, finish
+from tests.support.cli import Project, finish
+from tests.support.verification import MEASURED, rows
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
@@ -35,17 +36,6 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         open("out.txt", "w").write(str(pool.map(work, range(4))))
 """
-PRINTED = """\
-import os, sys, time
-open("vocab.txt", "w").write("constant")
-print(f"trained in {30 + time.time() % 10:.3f} s", file=sys.stderr)
-for step in range(1, 101):
-    print(f"\\r{step}%|#| {step}/100 [{time.process_time():.4f} s]", end="", file=sys.stderr)
-print(file=sys.stderr)
-print(f"started at {time.strftime('%Y-%m-%d %H:%M:%S')}, pid={os.getpid()}")
-if len(sys.argv) > 1:
-    print("test accuracy = 0.90" + str(int.from_bytes(os.urandom(7), "big")))
-"""
 RACE = """\
 import threading, time
 found = []
@@ -66,17 +56,6 @@ total = 0.0
 for path in glob.glob('shards/*'):
     total = total * 1.5 + float(open(path).read())
 open('sum', 'w').write(repr(total))
-"""
-STAMP = """\
-import datetime
-open("run.log", "w").write(f"start\\ntrained at {datetime.datetime.now()}\\n")
-"""
-MEASURED = """\
-import json, struct, time
-begin = time.perf_counter()
-sum(range(1000))
-json.dump({"w": 0.25, "passed": time.perf_counter() - begin}, open("notes.json", "w"))
-open("state.bin", "wb").write(b"W" * 8 + struct.pack("<d", time.time()))
 """
 TRACED = """\
 import array, hashlib, json, os, struct, sys
@@ -105,16 +84,6 @@ for step in range(1, 61):
 writer.frame(b"E")
 open("model.bin", "wb").write(b"".join(values.tobytes() for values in tensors.values()))
 """
-
-
-def rows(done: Done) -> dict[str, str]:
-    """The screen of runs that differ, by label; the first text of each."""
-    assert done.code == 16, done.out + done.err
-    found: dict[str, str] = {}
-    for line in done.out.splitlines():
-        if line.startswith("  ") and line[2:21].strip():
-            found.setdefault(line[2:21].strip(), line[21:])
-    return found
 
 
 def records(project: Project) -> list[dict[str, object]]:
@@ -308,27 +277,6 @@ def test_planted_differences_are_named(project: Project, script: str, differs: s
     assert not (project.folder / "pylock.clitest.verified.json").exists()
 
 
-def test_a_time_in_a_log_is_no_difference(project: Project) -> None:
-    """Files that differ by a time alone hold the same; the file and the line are named."""
-    project.write("t.py", STAMP)
-    done = project.must("verify", "-n", "2", "t.py")
-    assert "result    bit-identical 2/2: 1 file\n" in done.out
-    assert "same content, other bytes: run.log (line 2 differs)\n" in done.out
-
-
-def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
-    """Without a name or a format that is known: further runs with other clocks prove it, and the proof names it."""
-    project.write("t.py", MEASURED)
-    done = project.must("verify", "-n", "2", "t.py")
-    assert "measurements, proven by 5 runs with other clocks: " in done.out
-    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert proof["measured"] == [
-        {"path": "notes.json", "where": "passed", "kind": "duration"},
-        {"path": "state.bin", "where": "byte 8", "kind": "date"},
-    ]
-    assert project("verify", "--no-diagnose", "-n", "2", "t.py").code == 16
-
-
 WORKERS = """\
 import json, multiprocessing, os, time
 def fold(k):
@@ -353,123 +301,6 @@ def test_which_worker_did_what_is_no_difference(project: Project) -> None:
     project.write("t.py", WORKERS.replace("WRONG", "os.getpid() % 4"))
     found = rows(project("verify", "t.py"))
     assert found["likely cause"].startswith("os.getpid() is another number in each run")
-
-
-def test_what_its_unit_alone_shows_is_quoted(project: Project) -> None:
-    """A number that is left out as a duration under a name that may be a result's: the proof does not hide it."""
-    project.write("t.py", "import time\nprint('took 0.1 s')\nprint(f'fold: {time.perf_counter_ns() % 900 + 100} ms')\n")
-    done = project.must("verify", "-n", "2", "t.py")
-    assert "not decided, left out as measurements or luck: standard output, line 2: fold: " in done.out
-    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert proof["masked"][-1].startswith("not decided: standard output, line 2: fold: ")
-
-
-RESULTS_LIKE_TIMES = """\
-import json, os, time
-drawn = 3.5 + int.from_bytes(os.urandom(4), "big") / 2**33
-print(f"took {time.perf_counter():.6f} s")
-print(f"half-life {drawn:.6f} s")
-json.dump({"time": drawn, "train_runtime": time.perf_counter()}, open("found.json", "w"))
-"""
-
-
-def test_a_result_that_looks_like_a_time_counts(project: Project) -> None:
-    """It repeats exactly once all but the clock is fixed, which no time does; the proof there was goes."""
-    project.write("t.py", RESULTS_LIKE_TIMES)
-    quick = project.must("verify", "--no-diagnose", "-n", "2", "t.py").out
-    assert "not decided, left out as measurements or luck: standard output, line 2: half-life 3." in quick
-    done = project("verify", "-n", "2", "t.py")
-    assert done.code == 16, done.err
-    assert "  differs            found.json (time); standard output\n" in done.out
-    assert "  printed            stdout line 2: half-life 3." in done.out
-    assert "proven: runs are equal when the system's entropy is fixed  (t.py:2)\n" in done.out
-    assert not (project.folder / "pylock.clitest.verified.json").exists()
-
-
-def test_a_time_under_any_name_is_none(project: Project) -> None:
-    """What a clock measured is the same once the clock alone is fixed, whenever it begins: a guess no more."""
-    timed = """\
-import time
-began = time.perf_counter()
-sum(range(100_000))
-print(f"half-life {time.perf_counter() - began:.9f} s")
-"""
-    project.write("t.py", timed)
-    done = project.must("verify", "-n", "2", "t.py")
-    assert "bit-identical 2/2" in done.out
-    assert "1 run: the clock fixed, later" in done.out
-    assert "all fixed but the clock" not in done.out
-    assert "not decided" not in done.out
-
-
-FALLING = """\
-import os, sys, time
-height = 10 + int.from_bytes(os.urandom(2), "big") / 2**16
-if sys.argv[1:] == ["by-date"]:
-    height = 10 + time.time_ns() % 10**6 / 1e6
-if sys.argv[1:] == ["by-limit"]:
-    height, began = 10, time.perf_counter()
-    while time.perf_counter() - began < 0.2:
-        height += (11 - height) / 1e6
-print("order | period")
-print(f"| order 3 | {height / 3:.6f} s |")
-print(f"The ball hits the ground after {(2 * height / 9.81) ** 0.5:.6f} s")
-"""
-
-
-def test_seconds_of_a_simulation_count(project: Project) -> None:
-    """Neither a sentence about something that happens nor a cell without a word says that a program took them."""
-    project.write("t.py", FALLING)
-    done = project("verify", "-n", "2", "t.py")
-    assert done.code == 16, done.err
-    assert "  printed            stdout line 2: | order 3 | 3." in done.out
-    assert "proven: runs are equal when the system's entropy is fixed  (t.py:2)\n" in done.out
-
-
-def test_seconds_that_depend_on_the_date_count(project: Project) -> None:
-    """A fixed clock repeats them, another start changes them, and they are no date: the time is the cause."""
-    project.write("t.py", FALLING)
-    done = project("verify", "-n", "2", "t.py", "by-date")
-    assert done.code == 16, done.err
-    assert "  printed            stdout line 2: | order 3 | 3." in done.out
-    assert "proven: runs are equal when the clock is fixed  (t.py:4)\n" in done.out
-
-
-def test_seconds_that_follow_no_clock_are_quoted(project: Project) -> None:
-    """What depends on how much is done in a time is no measurement, and nothing fixes it: the proof says so."""
-    project.write("t.py", FALLING)
-    done = project.must("verify", "-n", "2", "t.py", "by-limit")
-    assert "not decided, left out as measurements or luck: standard output, line 2: | order 3 | 3." in done.out
-
-
-def test_what_is_printed_counts(project: Project) -> None:
-    """Times, progress and process numbers are masked and counted; a number that differs is quoted with its line."""
-    project.write("t.py", PRINTED)
-    done = project.must("verify", "-n", "2", "t.py")
-    compared = "1 file, 1 line of standard output (1 with names, 1 with times masked), 2 lines of standard error"
-    assert f"result    bit-identical 2/2: {compared} (2 with times masked)\n" in done.out
-    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert proof["masked"] == [
-        "standard output: 1 line with names, 1 line with times",
-        "standard error: 2 lines with times",
-    ]
-    done = project("verify", "-n", "2", "t.py", "x")
-    found = rows(done)
-    assert found["differs"] == "standard output"
-    assert found["printed"].startswith("stdout line 2: test accuracy = 0.90")
-    kept = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
-    assert kept == proof  # of the command without arguments, which nothing has refuted
-    project.must("verify", "-n", "2", "--ignore", "stdout", "t.py", "x")
-
-
-def test_a_time_stamp_can_be_left_out(project: Project) -> None:
-    """``--ignore`` leaves a file out and reports it; if nothing is left to compare there is no proof."""
-    project.write("t.py", STAMP + "open('result', 'w').write('1')\n")
-    done = project.must("verify", "-n", "2", "--ignore", "*.log", "t.py")
-    assert "result    bit-identical 2/2: 1 file\n          not compared, as asked: run.log\n" in done.out
-    done = project("verify", "-n", "2", "--ignore", "*", "t.py")
-    assert done.code == 2
-    assert "there is nothing to compare" in done.err
 
 
 def test_the_first_step_that_differs_is_named(project: Project) -> None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def _interrupted(project: Project, command: list[str], number: signal.Signals, d
     """
     process = project.start(*command)
     until(lambda: listens(process.pid) or process.poll() is not None)
-    time.sleep(delay)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(delay)
     began = time.monotonic()
     if process.poll() is None:
         process.send_signal(number)

@@ -18,7 +18,7 @@ from envbuild.trace import compare
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 
-pytestmark = [pytest.mark.network, pytest.mark.both_engines]
+pytestmark = pytest.mark.network
 
 THREADS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2"),

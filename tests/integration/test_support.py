@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sysconfig
 from pathlib import Path
 
+import pytest
+
+from tests.support import environments
 from tests.support.debs import make_deb
 from tests.support.environments import UV_INSTALL
 from tests.support.indexes import make_index
@@ -68,3 +72,22 @@ def test_dpkg_reads_a_made_package(tmp_path: Path) -> None:
         listing = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout
         assert "-rwxr-xr-x 0/0" in listing
         assert listing.rstrip().endswith("./usr/bin/made")
+
+
+def test_what_is_mounted_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a Python that is named, an environment's modules are compiled, though some are none; else once used."""
+    monkeypatch.setattr(environments, "CACHE", tmp_path)
+    version = sysconfig.get_python_version()
+    folder = tmp_path / environments.environment_name("jax", version)
+    (folder / "package").mkdir(parents=True)
+    (folder / ".complete").touch()
+    (folder / "package/module.py").write_text("NUMBER = 1\n")
+    (folder / "package/template.py").write_text("{{ name }} = \n")
+    assert environments.environment("jax") == folder
+    assert not (folder / "package/__pycache__").exists()
+    assert environments.environment("jax", version) == folder
+    (compiled,) = (folder / "package/__pycache__").iterdir()
+    assert compiled.name.startswith("module.")
+    compiled.unlink()
+    assert environments.environment("jax", version) == folder
+    assert not compiled.exists()

@@ -17,7 +17,7 @@ from envbuild.runs.results import metrics
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 
-pytestmark = [pytest.mark.network, pytest.mark.both_engines]
+pytestmark = pytest.mark.network
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (

@@ -28,20 +28,32 @@ def environment(name: str, version: str = "") -> Path:
 
     Args:
         name: which.
-        version: of the Python that they are for, such as ``3.11``; this interpreter's by default.
+        version: of the Python that they are for, such as ``3.11``; this interpreter's by default. Who states it mounts
+            the folder read-only: what is compiled before is not compiled again in each container, which for TensorFlow
+            takes longer than all that a small training does.
     """
-    pins = PINS / f"{name}.txt"
-    version = version or sysconfig.get_python_version()
-    folder = CACHE / f"python{version}-{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
-    if (folder / ".complete").exists():
+    own = sysconfig.get_python_version()
+    marker = ".compiled" if version == own else ".complete"
+    version = version or own
+    folder = CACHE / environment_name(name, version)
+    if (folder / marker).exists():
         return folder
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not (folder / ".complete").exists():
             command = [*UV_INSTALL, "--quiet", "--python", sys.executable, "--target", str(folder)]
-            command += ["--python-version", version] if version != sysconfig.get_python_version() else []
-            subprocess.run([*command, *_find_links(), "-r", str(pins)], check=True)
+            command += ["--python-version", version] if version != own else []
+            subprocess.run([*command, *_find_links(), "-r", str(PINS / f"{name}.txt")], check=True)
             (folder / ".complete").touch()
+        if not (folder / marker).exists():
+            # Not checked: packages bring files named so that are templates, or for another Python.
+            subprocess.run([sys.executable, "-m", "compileall", "-qq", "-j", "0", str(folder)], check=False)
+            (folder / marker).touch()
     return folder
+
+
+def environment_name(name: str, version: str) -> str:
+    """Return the name of an environment's folder."""
+    return f"python{version}-{name}-{hashlib.sha256((PINS / f'{name}.txt').read_bytes()).hexdigest()[:12]}"
 
 
 def _find_links() -> list[str]:
