@@ -68,11 +68,13 @@ class _Bench:
         moments: dates are masked where it is known what they are, as usual. A reading of ``perf_counter`` is none with
             the real clock and looks like one with a fixed one: then nothing is masked, and all dates have to be proven.
         days: the same of times of day, with which a number next to them may go.
+        alone: by the sources durations are items without a name.
     """
 
     session: Session
     laboratory: Laboratory
     known: tuple[Setting, ...]
+    alone: bool = False
     ran: list[Ran] = field(default_factory=list)
     found: list[Repeated | None] = field(default_factory=list)
     copies: list[dict[str, bytes]] = field(default_factory=list)
@@ -139,6 +141,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         engine: runs the containers.
         events: receives ``MoreRuns``.
     """
+    from envbuild.operations.verification.divergence import shows_durations
     from envbuild.verification.judge import agree_in_names
     from envbuild.verification.verdict import settled
 
@@ -149,9 +152,10 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
         return None, note
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    alone = shows_durations(session.plan.request.project, session.runs[0].record)
     for all_known in (False, True):
         known = settings(int(time.time()), all_known=all_known)
-        bench = _Bench(session=session, laboratory=laboratory, known=known)
+        bench = _Bench(session=session, laboratory=laboratory, known=known, alone=alone)
         for group in verdict.groups:
             found = session.repeated(group[0])
             if found.files is None or not found.files.is_dir():
@@ -215,7 +219,7 @@ def _experiments(bench: _Bench) -> list[Measured] | None:
 
     first, later, faster, both = bench.known
     plan: list[tuple[Setting | None, int]] = [(first, _PAIR), (faster, 1), (None, 1), (later, 1), (both, 1)]
-    judge = partial(measured, trained=all(run.steps for run in bench.ran))
+    judge = partial(measured, trained=all(run.steps for run in bench.ran), alone=bench.alone)
     while plan:
         clock, count = plan.pop(0)
         purpose = "nothing fixed" if clock is None else _NAMES[bench.known.index(clock)]

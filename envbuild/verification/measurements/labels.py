@@ -261,6 +261,12 @@ def names_time(label: str) -> bool:
     return bool(label) and _says_time(label)
 
 
+def says_nothing(name: str) -> bool:
+    """Whether a name says nothing of what is kept under it: ``rows``, but not ``weights`` or ``w``."""
+    words = _parts(name)
+    return bool(words) and not names_no_time(f"{name} ") and _NOTHING.issuperset(words)
+
+
 def _says_time(name: str) -> bool:
     """Whether a number of this name may be a duration or a rate."""
     if names_no_time(f"{name} "):

@@ -70,13 +70,16 @@ _STORAGE = "[1][0][0][0]"
 """Below a tensor in a pickle, the mark that its numbers are in another member."""
 
 
-def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = False) -> list[Measured] | None:
+def measured(
+    runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = False, alone: bool = False
+) -> list[Measured] | None:
     """Return the places that follow the clock; None if anything differs that does not.
 
     Args:
         runs: with the real clock and with fixed ones.
         least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
         trained: all runs have the same parameters after each step of training (``tokens.of_texts``).
+        alone: by the program's sources durations are items without a name (``dataflow.stopwatches``).
     """
     runs, found = with_processes(with_marks(runs))
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
@@ -86,7 +89,7 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
     rates: set[Whole] = set()
     rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
-        pieces = _of_place(source, name, values, header, trained=trained, draws=draws)
+        pieces = _of_place(source, name, values, header, trained=trained, alone=alone, draws=draws)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
         texts = [(when, value) for when, value in values if isinstance(value, str)]
@@ -301,6 +304,7 @@ def _of_place(
     *,
     next_to_time: bool = False,
     trained: bool = False,
+    alone: bool = False,
     draws: Container[str] = (),
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
@@ -308,7 +312,7 @@ def _of_place(
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained, draws=draws)
+        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained, alone=alone, draws=draws)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

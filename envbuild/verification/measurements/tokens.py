@@ -100,6 +100,7 @@ def of_texts(
     named: bool = False,
     next_to_time: bool = False,
     trained: bool = False,
+    alone: bool = False,
     draws: Container[str] = (),
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
@@ -112,6 +113,7 @@ def of_texts(
         next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
         trained: the parameters after each step of training are known, and equal whatever the clock: then a duration
             needs no name if it is one reading of a clock less another one, nor does a rate.
+        alone: by the program's sources what has no name, and is one reading less another one, is a duration.
         draws: those that are identities by a name elsewhere (``identities_in``).
     """
     split = [(when, *_split(text)) for when, text in texts]
@@ -129,6 +131,7 @@ def of_texts(
             return None
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
+        aside = aside or (alone and _is_alone(kind, texts[0][1], tokens, name, header))
         aside = aside or (mentioned and _may_be_known(texts[0][1], tokens, name, header))
         if kind is None or not (
             named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
@@ -215,6 +218,16 @@ def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> 
         return kind == "rate"
     numbers = [(when, number_of(token.text)) for when, token in tokens if token.kind == "number"]
     return len(numbers) == len(tokens) and is_stopwatch(numbers)
+
+
+def _is_alone(
+    kind: Kind | None, text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None
+) -> bool:
+    """Whether a number is what a stopwatch shows, and neither its line, its column nor its place has a name for it."""
+    token = tokens[0][1]
+    column = header.column(text, token.at) if header is not None else ""
+    named = own_name(token.before) or column or place_name(name)
+    return kind == "duration" and not named and _needs_no_name(kind, tokens)
 
 
 def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: Kind) -> bool:

@@ -599,6 +599,29 @@ def test_where_training_is_known_to_be_equal_a_stopwatch_needs_no_name(
         assert (None if pieces is None else [each.kind for each in pieces]) == expected
 
 
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda c: repr(spent(c)), ["duration"]),
+        (lambda c: f"[3, 0.25, {spent(c)!r}]", ["duration"]),
+        (lambda c: f"[3, 0.25, {0.3 * spent(c)!r}]", None),
+        (lambda c: f"[3, 0.25, {64 / spent(c)!r}]", None),
+        (lambda c: f"[3, w: {spent(c)!r}]", None),
+        (lambda c: f"loss {spent(c)!r}", None),
+        (lambda c: f"[3, {-spent(c)!r}]", None),
+    ],
+)
+def test_where_sources_show_durations_without_a_name_a_stopwatch_needs_none(
+    program: Callable[[Clock], object], expected: list[str] | None
+) -> None:
+    """In a place with a name that name decides, and so for rates and for what was computed of a duration."""
+    texts = [(when, str(each)) for when, each in runs(program)]
+    pieces = of_texts(texts, "[0][2]", alone=True)
+    assert (None if pieces is None else [each.kind for each in pieces]) == expected
+    assert of_texts(texts, "[0][2]") is None
+    assert of_texts(texts, "[0].w", alone=True) is None
+
+
 @pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])
 def test_a_reading_is_no_date_that_there_is_not(number: str) -> None:
     """A machine that has been up for 20,000 s reads nanoseconds that begin as a year does."""
