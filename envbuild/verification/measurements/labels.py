@@ -36,7 +36,7 @@ _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
 _COMMENT = lazy(r"\A\s*[#%]+\s*")
 """Before the names of columns, as ``numpy.savetxt`` writes them, and gnuplot reads them."""
-_OTHER_BARS = lazy("[│┃║]")
+_OTHER_BARS = lazy("[│┃║┆]")
 _MARKS = ("\t", ",", ";", "|", "&", " ")
 _WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
 """Cells between blanks; marks of what was drawn have some themselves."""
