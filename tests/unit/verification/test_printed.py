@@ -1386,3 +1386,12 @@ def test_a_time_that_may_be_of_the_runs_day_is_masked(line: str) -> None:
     masks = Masks(start).with_files((), dict, 5.0, strict=True)
     moment = datetime.fromtimestamp(start + 3, timezone.utc)
     assert "times" in masks.mask(line.format(moment, f"{moment:%H:%M:%S}")).kinds
+
+
+def test_half_of_the_day_behind_a_time() -> None:
+    """A time without seconds is masked with what says which half of the day it is; a word behind it counts."""
+    masks = Masks(1_795_247_763.0)
+    one, other = (masks.mask(f"Generated at {time}, loss 0.5").text for time in ("07:40 AM", "2:41 pm"))
+    assert one == other
+    assert masks.mask("Started at 07:40 amber").text != masks.mask("Started at 07:40 pmber").text
+    assert masks.mask("score 07:40 AM").text != masks.mask("score 07:40 PM").text
