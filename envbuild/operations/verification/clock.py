@@ -284,7 +284,26 @@ def _seen(bench: _Bench) -> list[Seen] | None:
     found = []
     for at, sources in enumerate(tables):
         sources["metrics"] = [*_metrics(bench, at)]
-        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=drawn_by(bench.ran[at])))
+        whole = partial(_whole, bench, at, frozenset(sources))
+        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=drawn_by(bench.ran[at]), whole=whole))
+    return found
+
+
+def _whole(bench: _Bench, at: int, sources: frozenset[str]) -> dict[str, Sequence[Place]]:
+    """Return the places of a run in streams, and in files that differ, with nothing masked in them."""
+    from envbuild.verification.content import wholes
+    from envbuild.verification.files import masks_of
+
+    found: dict[str, Sequence[Place]] = {
+        name: [(f"line {number}", text) for number, text in enumerate(data.decode("utf-8", "replace").split("\n"), 1)]
+        for name, data in bench.streams[at].items()
+        if name in sources
+    }
+    masks = masks_of(bench.ran[at].record, moments=bench.moments, days=bench.days)
+    for output in _outputs(bench.ran[at]):
+        data = bench.data(at, output) if output.path in sources else None
+        if data is not None:
+            found[output.path] = wholes(data, masks)
     return found
 
 

@@ -122,7 +122,7 @@ class Header:
         for mark in _MARKS:
             cells = tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
-                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell.lstrip("$\\{")) for cell in cells) else None
+                return cls(mark, cells) if all(map(_is_name, cells)) else None
         return None
 
     def column(self, line: str, at: int) -> str:
@@ -132,6 +132,11 @@ class Header:
             return ""
         before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]
         return before[-1] if before else ""
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell names a column: of shares it may be a sign alone."""
+    return cell == "%" or re.match("[A-Za-z_]", cell.lstrip("$\\{")) is not None
 
 
 def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:

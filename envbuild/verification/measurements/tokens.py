@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -33,6 +33,7 @@ from envbuild.verification.measurements.labels import (
     names_no_time,
     own_name,
     place_name,
+    says_nothing,
 )
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -67,6 +68,7 @@ SURE = frozenset(("date", "reading"))
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _LINES = 3
+_OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
 _PROCESS = "⟨process⟩"
 _OF_PROCESSES = lazy(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
@@ -102,6 +104,7 @@ def of_texts(
     trained: bool = False,
     alone: bool = False,
     draws: Container[str] = (),
+    is_ratio: Callable[[Sequence[tuple[When, Number]]], bool] | None = None,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -115,6 +118,7 @@ def of_texts(
             needs no name if it is one reading of a clock less another one, nor does a rate.
         alone: by the program's sources what has no name, and is one reading less another one, is a duration.
         draws: those that are identities by a name elsewhere (``identities_in``).
+        is_ratio: whether numbers are a ratio of durations (``ratios``).
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -136,9 +140,25 @@ def of_texts(
         if kind is None or not (
             named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
         ):
-            return None
+            if is_ratio is None or not _may_be_ratio(texts[0][1], tokens, name, header):
+                return None
+            if not is_ratio([(when, number_of(token.text)) for when, token in tokens]):
+                return None
+            kind = "ratio"
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def numbers_in(texts: Sequence[str]) -> list[list[Number]]:
+    """Return the numbers in texts that are alike but for these: of each number what it is in each text."""
+    split = [_split(text) for text in texts]
+    if len({between for between, _ in split}) > 1:
+        return []
+    return [
+        [number_of(token.text) for token in tokens]
+        for tokens in zip(*(tokens for _, tokens in split), strict=True)
+        if {token.kind for token in tokens} == {"number"}
+    ]
 
 
 def identities_in(texts: Sequence[tuple[When, str]], name: str, header: Header | None) -> Iterator[str]:
@@ -220,6 +240,15 @@ def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> 
     return len(numbers) == len(tokens) and is_stopwatch(numbers)
 
 
+def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether numbers have a unit of ratios, or a name that allows for one: a weight may be a ratio too."""
+    token = tokens[0][1]
+    if {token.kind for _, token in tokens} != {"number"}:
+        return False
+    shares = header is not None and header.column(text, token.at) == "%"
+    return shares or _OF_RATIO.match(token.after) is not None or _is_named(text, token, name, header, "ratio")
+
+
 def _is_alone(
     kind: Kind | None, text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None
 ) -> bool:
@@ -227,7 +256,7 @@ def _is_alone(
     token = tokens[0][1]
     column = header.column(text, token.at) if header is not None else ""
     named = own_name(token.before) or column or place_name(name)
-    return kind == "duration" and not named and _needs_no_name(kind, tokens)
+    return kind == "duration" and (not named or says_nothing(named)) and _needs_no_name(kind, tokens)
 
 
 def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: Kind) -> bool:

@@ -267,6 +267,7 @@ def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object
         (lambda c: f"{spent(c) * 1e6:.4f} us, {spent(c) * 1000:.7f}ms | {1 / spent(c)!r} it/s", 3),
         (lambda c: f"{50000 / spent(c)!r} candidates in each second", 1),
         (lambda c: f"fold 2: {spent(c)!r}", 1),
+        (lambda c: f"hours: {spent(c) / 3600!r}, minutes: {spent(c) / 60:.8f}", 2),
         (lambda c: f"dt={spent(c)!r}", 1),
         (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c)), 1),
         (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c) if c.setting else 0.0), 1),
@@ -620,6 +621,7 @@ def test_where_sources_show_durations_without_a_name_a_stopwatch_needs_none(
     assert (None if pieces is None else [each.kind for each in pieces]) == expected
     assert of_texts(texts, "[0][2]") is None
     assert of_texts(texts, "[0].w", alone=True) is None
+    assert of_texts(texts, "weights[0][2]", alone=True) is None
 
 
 @pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])
