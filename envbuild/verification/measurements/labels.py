@@ -112,6 +112,8 @@ class Header:
 
     mark: str
     names: tuple[str, ...]
+    indexed: bool = False
+    """It begins with blanks: rows have a label there, as those of a frame of pandas."""
 
     @classmethod
     def of(cls, line: str) -> Header | None:
@@ -122,12 +124,14 @@ class Header:
         for mark in _MARKS:
             cells = tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
-                return cls(mark, cells) if all(map(_is_name, cells)) else None
+                return cls(mark, cells, mark == line[0] == " ") if all(map(_is_name, cells)) else None
         return None
 
     def column(self, line: str, at: int) -> str:
         """Return the name of the column that a place of a line is in; empty if the line is not of this table."""
         cells = _inner(line, self.mark)
+        if self.indexed and len(cells) == len(self.names) + 1 and not line.startswith(" "):
+            cells = cells[1:]
         if len(cells) != len(self.names):
             return ""
         before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]

@@ -91,7 +91,7 @@ def measured(
         return None
     draws = _identities(runs)
     next_to_time = cache(partial(_go_with_time, runs))
-    is_ratio = _ratios(runs)
+    is_ratio = _ratios(runs, may_be=least < _SETTINGS)
     rates: set[Whole] = set()
     rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
@@ -115,14 +115,14 @@ def measured(
     return [*found, *(place for place, _ in rounded)]
 
 
-def _ratios(runs: Sequence[Seen]) -> Callable[[Values], bool] | None:
-    """Return what shows whether numbers are ratios of durations; None if nothing can."""
+def _ratios(runs: Sequence[Seen], *, may_be: bool) -> Callable[[Values], bool] | None:
+    """Return what shows whether numbers are ratios of durations, or may be; None if nothing can."""
     whole = [(run.when, run.whole) for run in runs if run.whole is not None]
     known: list[Ratios] = []
 
     def is_ratio(values: Values) -> bool:
         if not known:  # all files are opened for it
-            known.append(Ratios([(when, places()) for when, places in whole]))
+            known.append(Ratios([(when, places()) for when, places in whole], may_be=may_be))
         return known[0].explain(values)
 
     return is_ratio if len(whole) == len(runs) else None

@@ -32,10 +32,11 @@ class Ratios:
 
     Args:
         runs: the clock of each run, and all places that it left by source, nothing in them masked.
+        may_be: ask what may be a ratio; further runs will show whether it is none by chance.
     """
 
-    def __init__(self, runs: Sequence[tuple[When, Mapping[str, Sequence[_Place]]]]) -> None:
-        self._runs = runs
+    def __init__(self, runs: Sequence[tuple[When, Mapping[str, Sequence[_Place]]]], *, may_be: bool = False) -> None:
+        self._runs, self._may_be = runs, may_be
 
     def explain(self, values: Values) -> bool:
         """Whether numbers are a ratio of durations in all runs: of the same two, or of one and the same sum."""
@@ -44,9 +45,10 @@ class Ratios:
             return False
         shown = [_interval(number) for _, number in values]
         found = self._durations
-        pairs = len(found) * len(found) * len(_WHOLE)
+        pairs = 1 if self._may_be else len(found) * len(found) * len(_WHOLE)
+        most = 1 if self._may_be else RISK
         return any(
-            _chance(shown, one, other, whole, real) * pairs <= RISK
+            _chance(shown, one, other, whole, real) * pairs <= most
             for one in found
             for other in found
             if one is not other

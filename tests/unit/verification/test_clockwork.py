@@ -292,6 +292,10 @@ def test_columns_and_arrays_are_named() -> None:
     assert measured(table("n,spent so far", "1,{!r}")) is not None
     assert measured(table('"n","this long"', '"1","{!r}"')) is not None
     assert measured(table("   ep   took   loss", "  1  {!r} 0.5")) is not None
+    assert measured(table("       time   acc", "lgb  {!r}  0.96")) is not None
+    assert measured(table("       acc   time", "lgb  {!r}  0.96")) is None
+    assert measured(table("time   acc", "lgb  {!r}  0.96")) is None
+    assert measured(table("      theta   time", "lgb  {!r}  0.96")) is None
     assert measured(table("n,prediction", "1,{!r}")) is None
     assert measured(table("n,spent", "1,2,{!r}")) is None
     assert measured(table("1,2", "1,{!r}")) is None

@@ -92,12 +92,13 @@ def test_a_ratio_of_few_digits_or_runs_shows_nothing() -> None:
     """Any number of one digit is what some durations are of others; of two real runs one may be luck."""
 
     def rounded(took: list[float], at: int) -> str:
-        return f"{10 * took[at] / sum(took):.0f} x"
+        return f"{took[at] / sum(took):.1f} x"
 
     def exact(took: list[float], at: int) -> str:
         return f"{100 * took[at] / sum(took):.4f} %"
 
-    assert measured(seen(partial(shares, show=rounded, digits=1))) is None
+    assert measured(seen(partial(shares, show=rounded))) is None
+    assert measured(seen(partial(shares, show=rounded)), least=2) is not None
     assert measured(seen(partial(shares, show=exact), real=2)) is None
     unknown = [Seen(when=each.when, sources=each.sources) for each in seen(partial(shares, show=exact))]
     assert measured(unknown) is None
