@@ -1,4 +1,4 @@
-"""Durations that a program puts into lists and tuples, or prints, without a name: ``(epoch, loss, time() - began)``.
+"""Durations that a program puts into lists and tuples without a name: ``(epoch, loss, time() - began)``.
 
 No experiment distinguishes a weight that is a duration from a duration, so that one without a name is a result, unless
 the sources show what it is. They do if one reading of a clock less another one is such an item, if no other item is
@@ -21,7 +21,7 @@ _READING = frozenset((
 """Calls that read a clock."""
 _SAME = frozenset(("float", "round"))
 """Functions that give what they got."""
-_ITEMS = frozenset(("append", "appendleft", "print"))
+_ITEMS = frozenset(("append", "appendleft"))
 """Functions to which an item is given without a name."""
 _SIMPLE = (
     ast.Tuple, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.JoinedStr, ast.Constant,
@@ -142,7 +142,7 @@ def _names(target: ast.AST) -> Iterable[str]:
 
 
 def _items(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what a part of a source puts into a list or a tuple, prints, or returns, by itself."""
+    """Yield what a part of a source puts into a list or a tuple, or returns, by itself."""
     match node:
         case ast.Tuple(elts=found, ctx=ast.Load()) | ast.List(elts=found, ctx=ast.Load()) | ast.Set(elts=found):
             yield from found

@@ -46,6 +46,7 @@ _TOKEN = lazy(
     r"|(?P<process>⟨process⟩)"
     rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
+    rf"|(?P<parted>(?<![\d/.-])\d\d?(?P<point>[/.-])\d\d?(?P=point)20\d\d(?![/.-]?\d)(?:,?[T ]+{_TIME})?)"
     r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
     rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
@@ -63,11 +64,15 @@ _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(
 _QUESTIONS = 80
 """Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
 _ORDERS = ("dmy", "mdy", "ymd")
+_PARTED = lazy(r"(\d+)[/.-](\d+)[/.-](20\d\d)(.*)")
+"""A date with its year last, of four digits."""
 SURE = frozenset(("date", "reading"))
 """What needs no name: only a clock gives exactly these."""
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _LINES = 3
+_OF_LINE = lazy(r"(?:.*, )?line \d+", re.DOTALL)
+"""The name of a line of a text, which is no item of a list."""
 _OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
 _PROCESS = "⟨process⟩"
 _OF_PROCESSES = lazy(
@@ -252,7 +257,9 @@ def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, h
 def _is_alone(
     kind: Kind | None, text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None
 ) -> bool:
-    """Whether a number is what a stopwatch shows, and neither its line, its column nor its place has a name for it."""
+    """Whether a number is what a stopwatch shows, and neither its text nor its place, an item of a list, names it."""
+    if not name or _OF_LINE.match(name) is not None:
+        return False
     token = tokens[0][1]
     column = header.column(text, token.at) if header is not None else ""
     named = own_name(token.before) or column or place_name(name)
@@ -372,6 +379,9 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
             if any(_are_dates([(when, _short(token, order)) for when, token in tokens]) for order in _ORDERS)
             else None
         )
+    if kinds == {"parted"}:
+        orders = ([(when, _parted(token, first=first)) for when, token in tokens] for first in ("day", "month"))
+        return "date" if any(map(_are_dates, orders)) else None
     dates = [(when, _date(token)) for when, token in tokens]
     return "date" if _are_dates(dates) else None
 
@@ -594,6 +604,16 @@ def _short(token: _Token, order: str) -> Number | None:
     day, clock = token.text[:8], token.text[8:].strip(" T")
     parts = dict(zip(order, (day[:2], day[3:5], day[6:]), strict=True))
     return _date(_Token("iso", f"20{parts['y']}-{parts['m']}-{parts['d']} {clock}", "", "", token.at))
+
+
+def _parted(token: _Token, *, first: str) -> Number | None:
+    """Return the seconds since 1970 of a date whose year is last; ``first``: whether a day or a month is first."""
+    found = _PARTED.match(token.text)
+    if found is None:
+        return None
+    day, month = (found[1], found[2]) if first == "day" else (found[2], found[1])
+    clock = found[4].strip(" T,")
+    return _date(_Token("iso", f"{found[3]}-{month:0>2}-{day:0>2} {clock}", "", "", token.at))
 
 
 def _digits(text: str) -> int:

@@ -109,6 +109,7 @@ def spent(clock: Clock, questions: int = 5) -> float:
         (lambda c: c.date().strftime("_Generated on %d %B %Y at %H:%M_"), ["date", "date"]),
         (lambda c: f"took {spent(c):12.6f} in all\tloss 0.5", ["duration"]),
         (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
+        (lambda c: c.date().strftime("Run of %d/%m/%Y or %m/%d/%Y, %H:%M:%S, %d.%m.%Y, at %H:%M"), ["date"] * 4),
         (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
         (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
         (lambda c: b"\x01busy\0" + struct.pack("<d", spent(c)) + b"tail", ["duration"]),
@@ -144,6 +145,8 @@ def _race(clock: Clock) -> str:
         lambda c: f"x {100 / spent(c, 0) + 0.3:.1f}",
         lambda c: f"x {50_021 / spent(c):.1f}",
         lambda c: f"x {c.ns() % 7919}",
+        lambda c: f"{c.date():%d}/{c.ns() // 1000 % 12 + 1:02}/2026",
+        lambda c: f"{c.ns() // 1000 % 28 + 1:02}.{c.date():%m.%Y}",
         lambda c: f"x {c.ns() // 1000 % 2}",
         lambda c: f"x {random.Random(c.ns()).random()}",
         lambda c: f"loss: {spent(c)}",
@@ -626,6 +629,8 @@ def test_where_sources_show_durations_without_a_name_a_stopwatch_needs_none(
     assert of_texts(texts, "[0][2]") is None
     assert of_texts(texts, "[0].w", alone=True) is None
     assert of_texts(texts, "weights[0][2]", alone=True) is None
+    assert of_texts(texts, "line 1", alone=True) is None
+    assert of_texts(texts, alone=True) is None
 
 
 @pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])
