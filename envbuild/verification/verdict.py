@@ -67,7 +67,7 @@ class Measured(_Value, frozen=True, kw_only=True):
 
     path: str
     where: str
-    kind: Literal["date", "reading", "duration", "rate", "memory", "identity", "process"]
+    kind: Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process"]
 
 
 class Verdict(_Value, frozen=True, kw_only=True):

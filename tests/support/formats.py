@@ -61,6 +61,49 @@ ARROW_STREAM = _unpacked(
     b"UOHxF|O$1J_aqmH-8LrdptGyYAlq8fk)EHfq(kwW_nuHd|u(S{``97hLl6yFu1R<#eACQ(<0y4#nRfP&6|CC{sY{AG6n"
 )
 """{"x": [0.5, 1], "created_at": [2026-11-21 08:00, the same], "started": ["2026-11-21T08:00:01", None]} as a stream."""
+NOTES_OF_LENGTHS = {
+    "parquet": (
+        _unpacked(
+            b"c-mD`T~ER=6fKo3NPO+mCVk+AB_=Qd(L{qWx8Mj-6i7sQG6NP=K;{OH_?!GeKKfH^yE)=bn)`8X&$%~k4+d3&2q(NmunY`haD)(6Cxf*8T#_s+og"
+            b"iw2lV@+~5{yW`h-qevOw2gr7UCq&iUwk`Mr6?xrm%7yF8Pq`ZX6oS(v%XwR?ZZNHR!&#aQ)DmK7}+}v1^h)JNCjg-K*F#K7hgC?%_OEq+j?*+1U)"
+            b"F^&z%vfI5g7H~=$fY6yh*heyg^rFgra<e*9bElBfvPx5bfxxU(h&22x<N6X>oH0JFnP-w43@3k<bqeVBbood`VSIA=AcA`mbIDb6urmapAIhtn#B"
+            b"7$xr{x`pXc%IRYAJWj1+bDgxe><r+6Mund!FPlAjkhjOe821l!73_zctQBGdMngU?TTGxT)pzQeBqw_0KZ1wc;^"
+        ),
+        _unpacked(
+            b"c-mD`+fKqj5M3&15PjXIoAiMfnwS6r78HXqv)olK<v{{3rk18iKxzwue3SpApW^NoP$${U%sIPfW_Gs+{TxPE!&(YUEReCRA%rBpB1qWxEsl~@0j"
+            b"Y9ePn@}hC4}QiNsVlfA`y*fI?`~QBxOVxh8d_(h3c`E#`F-|T|SeEE+iQt=`n>OQdW<hndJq}_$g3NvYA}|!YC9kuS!UbK0CouJ<4WS$y4a}yMyb"
+            b"nu=**Tb1S*P%!JVH0Surn)B#+m2ns0u$FI4s9r%X3%Yj1xRXF5EkLhoIb8)l^tBx7w!};TO9O||>Nre}BLs3{zfjIdvt$nn&X09`}jjjoI92^Zc6"
+            b"T8`&jq0T>?5Ch+7%^XA-2vEPOLX4^XWL>^1OAS_3!5&Vzr|ai?hbe12B`_p^50g@GHrWa+VcIyI`QuK!OP+`kuPT0r4x-m_7{8T9{UGB;}m=I"
+        ),
+    ),
+    "feather": (
+        _unpacked(
+            b"c-qxcF$%&!5S&Y5Ji{SZi1-96Q6Zfmd4Z6|Qk0~#5MtpIEPbA3N`Ild>zat@101-`WV1Uvn<UHg)p`cp30D9fj0Ane=)e*qn5fA+ijn3E;XpuVs="
+            b"Ov0uRP@ZBo)3Zt0OB|Qs90|e4ura)Xh_V-lJ3Qw}+}MHWiQ7I#1D(r>;2g>c@n99jOMi{zP?L8%rjT$orjDi{UWT4V@?=j6}!cg@o>1v+F|NjX{e"
+            b"5zhU3F`RHp=FWDDV+mX9i9Qmgwn$B~_x*u!YwDa<14*vNYQ8JT%@d3XNFUJ"
+        ),
+        _unpacked(
+            b"c-qxcI|>3Z5Pkb`jcbq;A|Ak6{JVl6o<Oj%6vYJ#3t=rhf~Ci^wDcA_Gmalb58#7@mtp43n<V4ubTVrKSHcN^10zNW5ppoZ2wwP%TiQd7uZ06Xt%"
+            b"mY5={V&9$Ln3;%QV}uf*}R2H^i%&SCqVFtKI4L`pEzVI;We(HcMCYjN8*Hi?=e>MaYW_r=GmPy=g)7_ms!Ekwko%@1Qyii;7NYMGZkH8U_!<bhgh"
+            b"~hk7?2Uhwf7=8bzFbuXMp><g-G$z3Fl+}#s(PiU{{Y^-t7%Hx+l|NK529Lrz40c?pf$p"
+        ),
+    ),
+}
+"""{"x": [0.5]} with the notes {"elapsed_s": "0.25", "best": "0.5"}, and {"elapsed_s": "0.123456789", …}."""
+ARROW_DICTIONARY = _unpacked(
+    b"c-nIe3i1y(WMKFY1Tz>I7z7wVfQx~LfsKKcfdj|_0!9`F79h0+s0Ktc0<j2Ktprd78v{E~wE$2AqL+~sB<BIdDnQJ_00EppT#}iaT3nKtTL5Hp03"
+    b"k>gMDl?7JV4A2=7S7T0L!w#^@H5E0%|V<SdR$Qg*;&W3`{IwISZ&f#N`n4VSbVTs$_x6_&~*(7!ZJ&0XN`*(gILg4M~m>%^VmIMp9>FU}UCiXsBy"
+    b"s7-C>yWnf@sV2CMX1o3AFia*6r{mIM%^asKn=>D>S$|3uOi3oqe{DCbD7?Ic@_rbye5(gaM*oT<I0*-eLXuN~;O@L~ifEIo*b5}sw8=y2S{st<o-"
+    b"2h@oaGn4F>UlRm"
+)
+"""{"timestamp": [2026-11-21T08:00:01, …:02, …:01]}, texts in a dictionary, as PyArrow writes it."""
+ARROW_VIEWS = _unpacked(
+    b"c-qZVu}T9$5Pg?D<%oxzCWVECrA=V>3JGbFe1Q;zlp!Sf0ZCzL;RpEv7Jh-XrInS1Scxd-o7oA3BSFN*S#D=;X5O2<nZ4m?bUqG13gE4(sy4(<xH"
+    b"qwfjC+cA`g3|RE{Qg{cM&mnj2%-K8V8aisC?3&GNVa*cDa}?7xT$<3B1tn={w;gsfiQpAu|gcC_}FJ59T$n%N0*^6=^|t^=P$)OM{enZbx)W`EtH"
+    b"JGwuv`!{^lUfPL0ZnNz4oD2zsB2iwIy4+GOH+_h<M`rdSF4J&<fH9lA4iSpEs`n6vx_oIB_ZzAU{eR;MmE)(+Ip7%XpZi)-G6GEp97nT-&RbS?dw"
+    b"fPS0uC>jVbG8MojF$B5cGWR#Y~(+=yARxl`lo#Z8h~IG"
+)
+"""{"x": [0.5, 1, 2], "created_at": ["2026-11-21T08:00:01", None, "08:00:02"]}, as Polars writes it."""
 LZ4 = _unpacked(
     b"c-mu8@|DPN@L_;}Y&#(FfvH+4C%?E@$x6XcM?tA1GdGo+;RBDkrKypLxw)CKo+(hY94H$Nls3{)FxJsv;OAsu2mmr;YeB{U0O>Xmjs"
 )

@@ -58,7 +58,7 @@ RULES: dict[str, str] = {
     "verification.content": "core record runtime verification.dataflow verification.masking",
     "verification": "core difference errors host lockfile record runtime trace verification.content "
     "verification.masking",
-    "verification.measurements": "core record verification",
+    "verification.measurements": "core record verification verification.dataflow",
     "verification.causes": "core difference lockfile record trace verification.dataflow verification.masking",
     "reports": "core difference errors lockfile record",
     "operations": "*",

@@ -68,11 +68,13 @@ class _Bench:
         moments: dates are masked where it is known what they are, as usual. A reading of ``perf_counter`` is none with
             the real clock and looks like one with a fixed one: then nothing is masked, and all dates have to be proven.
         days: the same of times of day, with which a number next to them may go.
+        alone: by the sources durations are items without a name.
     """
 
     session: Session
     laboratory: Laboratory
     known: tuple[Setting, ...]
+    alone: bool = False
     ran: list[Ran] = field(default_factory=list)
     found: list[Repeated | None] = field(default_factory=list)
     copies: list[dict[str, bytes]] = field(default_factory=list)
@@ -139,6 +141,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         engine: runs the containers.
         events: receives ``MoreRuns``.
     """
+    from envbuild.operations.verification.divergence import shows_durations
     from envbuild.verification.judge import agree_in_names
     from envbuild.verification.verdict import settled
 
@@ -149,9 +152,10 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
         return None, note
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    alone = shows_durations(session.plan.request.project, session.runs[0].record)
     for all_known in (False, True):
         known = settings(int(time.time()), all_known=all_known)
-        bench = _Bench(session=session, laboratory=laboratory, known=known)
+        bench = _Bench(session=session, laboratory=laboratory, known=known, alone=alone)
         for group in verdict.groups:
             found = session.repeated(group[0])
             if found.files is None or not found.files.is_dir():
@@ -215,7 +219,7 @@ def _experiments(bench: _Bench) -> list[Measured] | None:
 
     first, later, faster, both = bench.known
     plan: list[tuple[Setting | None, int]] = [(first, _PAIR), (faster, 1), (None, 1), (later, 1), (both, 1)]
-    judge = partial(measured, trained=all(run.steps for run in bench.ran))
+    judge = partial(measured, trained=all(run.steps for run in bench.ran), alone=bench.alone)
     while plan:
         clock, count = plan.pop(0)
         purpose = "nothing fixed" if clock is None else _NAMES[bench.known.index(clock)]
@@ -280,7 +284,26 @@ def _seen(bench: _Bench) -> list[Seen] | None:
     found = []
     for at, sources in enumerate(tables):
         sources["metrics"] = [*_metrics(bench, at)]
-        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=drawn_by(bench.ran[at])))
+        whole = partial(_whole, bench, at, frozenset(sources))
+        found.append(Seen(when=bench.clocks[at], sources=sources, drawn=drawn_by(bench.ran[at]), whole=whole))
+    return found
+
+
+def _whole(bench: _Bench, at: int, sources: frozenset[str]) -> dict[str, Sequence[Place]]:
+    """Return the places of a run in streams, and in files that differ, with nothing masked in them."""
+    from envbuild.verification.content import wholes
+    from envbuild.verification.files import masks_of
+
+    found: dict[str, Sequence[Place]] = {
+        name: [(f"line {number}", text) for number, text in enumerate(data.decode("utf-8", "replace").split("\n"), 1)]
+        for name, data in bench.streams[at].items()
+        if name in sources
+    }
+    masks = masks_of(bench.ran[at].record, moments=bench.moments, days=bench.days)
+    for output in _outputs(bench.ran[at]):
+        data = bench.data(at, output) if output.path in sources else None
+        if data is not None:
+            found[output.path] = wholes(data, masks)
     return found
 
 

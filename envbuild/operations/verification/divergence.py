@@ -170,6 +170,20 @@ def _knows_main(record: Record) -> bool:
     return any(each.path in wanted for each in record.modules)
 
 
+def shows_durations(project: Path, record: Record) -> bool:
+    """Whether the sources of a run show durations that are items of lists and tuples without a name.
+
+    Args:
+        project: where the sources are.
+        record: of the run.
+    """
+    from envbuild.verification.measurements import stopwatches
+
+    paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
+    sources = _sources(project, record)
+    return sources.keys() == paths and _knows_main(record) and stopwatches.shows_durations(sources)
+
+
 def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     """Return what a run can measure, as far as the sources of all that it read of its project show.
 

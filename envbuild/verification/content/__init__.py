@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from envbuild.verification.content.canonical import Content, Difference, compare
 from envbuild.verification.content.noted import leaves_noted, read_noted
-from envbuild.verification.content.reader import all_texts, identities, leaves, leaves_identities_out, read, read_file
+from envbuild.verification.content.reader import (
+    all_texts,
+    identities,
+    leaves,
+    leaves_identities_out,
+    read,
+    read_file,
+    wholes,
+)
 
 __all__ = [
     "Content", "Difference", "all_texts", "compare", "identities", "leaves", "leaves_identities_out", "leaves_noted",
-    "read", "read_file", "read_noted",
+    "read", "read_file", "read_noted", "wholes",
 ]  # fmt: skip

@@ -9,12 +9,14 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any, Protocol
 
 from envbuild.core.damaged_zip import DAMAGED_ZIP
+from envbuild.core.digest import sha256_bytes
 from envbuild.core.patterns import lazy
 from envbuild.runtime.tensors.beside import beside_members
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
@@ -33,6 +35,8 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in an archive."""
 
 _MEMBERS = 100_000
+_DIGESTED = 64 << 20
+"""Bytes of members whose digests are known."""
 _TYPES = {tarfile.REGTYPE: "file", tarfile.DIRTYPE: "folder", tarfile.SYMTYPE: "link", tarfile.LNKTYPE: "hard link"}
 _BLOCK, _RESERVED = 512, 500
 """Bytes of a block of a tar archive, and where the unused end of a header begins: POSIX, pax, ustar."""
@@ -65,10 +69,56 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             model = numbered(archive.read(SCHEMA), names) if _has_schema(members) else None
             opened = _in_workbook(archive, members, nested) if WORKBOOK in names else nested
-            for member in members:
-                _member(out, path, archive, member, opened, prefix, model)
+            with _knowing(out, partial(_digests_of_zip, archive, members)):
+                for member in members:
+                    _member(out, path, archive, member, opened, prefix, model)
     except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
+
+
+@contextmanager
+def _knowing(out: Canonical, members: Callable[[], Iterator[tuple[str, bytes]]]) -> Iterator[None]:
+    """Know members by their digests while an archive is read: a list of these, in one of them, has their names then.
+
+    Args:
+        out: what collects.
+        members: yields the names and contents of members that are not too large altogether.
+    """
+    masks = out.masks
+
+    def digests() -> dict[str, str]:
+        try:
+            found = [(sha256_bytes(data), place_of(masks.without_names(name))) for name, data in members()]
+        except (*DAMAGED_ZIP, tarfile.TarError, OSError, EOFError):
+            return {}
+        return dict(reversed(found))  # of equal ones the first
+
+    out.masks = masks.with_members(digests)
+    try:
+        yield
+    finally:
+        out.masks = masks
+
+
+def _digests_of_zip(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator[tuple[str, bytes]]:
+    left = _DIGESTED
+    for member in members:
+        left -= member.file_size
+        if left < 0:
+            return
+        if not member.is_dir():
+            yield member.filename, archive.read(member)
+
+
+def _digests_of_tar(data: bytes) -> Iterator[tuple[str, bytes]]:
+    left = _DIGESTED
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        for member in archive:
+            left -= member.size
+            if left < 0:
+                return
+            if member.isfile() and (stream := archive.extractfile(member)) is not None:
+                yield member.name, stream.read()
 
 
 def _text_of(comment: bytes) -> str:
@@ -166,7 +216,10 @@ def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     """Read a tar archive: kinds, names, modes, owners, targets of links and contents of members, in their order."""
     end = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        with (
+            tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive,
+            _knowing(out, partial(_digests_of_tar, data)),
+        ):
             for count, member in enumerate(archive):
                 if count > _MEMBERS or member.issparse():
                     raise UnreadableError("too many members, or holes in them")

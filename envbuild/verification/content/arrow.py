@@ -17,15 +17,16 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from envbuild.verification.content import values
 from envbuild.verification.content.archives import unpack
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below
-from envbuild.verification.content.columns import Numbers, leave_out_numbers, may_be_measured, note_pairs
+from envbuild.verification.content.columns import Copy, Numbers, leave_out_numbers, may_be_measured, note_pairs
 from envbuild.verification.content.flatbuffers import Table, root
 from envbuild.verification.content.lz4 import unpack_lz4
+from envbuild.verification.content.schemas import form_of_footer
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -36,8 +37,11 @@ _START = 8
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 """Kinds of messages."""
 _INT, _FLOAT, _TIMESTAMP, _DURATION = 2, 3, 10, 18
-_TEXTS = {5: "i", 20: "q"}
-"""Types of texts, and how the place of one is read."""
+_VIEW = "view"
+_TEXTS = {5: "i", 20: "q", 24: _VIEW}
+"""Types of texts, and how the place of one is read; views are themselves the text, if that is short."""
+_OF_VIEW, _WITHIN, _PREFIX = 16, 12, 4
+"""Bytes of a view, of the longest text that is in one, and of what one has of a longer text."""
 _NODE, _BUFFER, _COUNT, _BLOCK = 16, 16, 8, 24
 """Bytes of what a batch has about a column, a buffer, how many buffers a view has; and a footer about a batch."""
 _BUFFERS = {1: 0, 2: 2, 3: 2, 4: 3, 5: 3, 6: 2, 7: 2, 8: 2, 9: 2, 10: 2, 11: 2, 12: 2, 13: 1, 15: 2, 16: 1, 17: 2}
@@ -68,7 +72,7 @@ class _Column(NamedTuple):
         code: how ``memoryview`` reads a number; empty for others.
         unit: how many of a timestamp's numbers are a second; 0 for others.
         spans: it is of durations by its type.
-        offset: how the place of a text is read; empty for others.
+        offset: how the place of a text is read, or ``_VIEW``; empty for others.
     """
 
     name: str
@@ -126,7 +130,7 @@ def read_stream(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if schema is None or message.body != message.end:
         raise UnreadableError("something else in the place of a schema")
     found = _batches(data, schema, message.end, len(data))
-    _notes(out, path, schema, (data[: message.end],), nested)
+    _notes(out, path, schema, (Copy(data[: message.end]),), nested)
     _count_all(out, path, data, found, message.end, len(data))
 
 
@@ -152,7 +156,7 @@ def read_arrow(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
         footer = _without_places(table, [message for message, _ in found])
     except UnreadableError:
         found = []
-    _notes(out, path, schema, (data[:start], footer), nested)
+    _notes(out, path, schema, (Copy(data[:start]), Copy(footer, form_of_footer)), nested)
     _count_all(out, path, data, found, start, end)
     out.add(path, data[-10:])
 
@@ -167,7 +171,7 @@ def _count_all(
     out.add(path, data[start:end])
 
 
-def _notes(out: Canonical, path: str, schema: Table, copies: Sequence[bytes], nested: Nested) -> None:
+def _notes(out: Canonical, path: str, schema: Table, copies: Sequence[Copy], nested: Nested) -> None:
     """Count the schema, which may be there twice, and what the writer noted in it."""
     pairs = [(each.text(0), each.text(1)) for each in schema.tables(2)]
     try:
@@ -193,30 +197,54 @@ def _batches(data: bytes, schema: Table, at: int, end: int) -> list[tuple[_Messa
 
     Raises ``UnreadableError`` if one is damaged, or the schema has a type whose buffers are not known.
     """
-    columns = _columns(schema)
+    columns, dictionaries = _columns(schema)
     found: list[tuple[_Message, _Batch]] = []
     while at < end and data[at : at + 8] != _LAST:
         if len(found) * (len(columns) + 1) > _PARTS:
             raise UnreadableError("too many batches or columns")
         message = _message(data, at, end)
         if message.kind == _BATCH:
-            found.append((message, _batch(data, message, columns)))
+            found.append((message, _batch(data, message, message.table.table(2), columns)))
         elif message.kind == _DICTIONARY:
-            found.append((message, _Batch(data[at : message.body], [], [data[message.body : message.end]])))
+            found.append((message, _dictionary(data, message, dictionaries)))
         else:
             raise UnreadableError("a message of another kind")
         at = message.end
     return found
 
 
-def _columns(schema: Table) -> list[_Column]:
-    """Return the columns of a schema."""
+def _columns(schema: Table) -> tuple[list[_Column], dict[int, _Column]]:
+    """Return the columns of a schema, and those whose texts are in a dictionary, by its number."""
     if schema.number(0, "<h"):
         raise UnreadableError("numbers whose first byte is the largest")
     names: list[str] = []
-    found = [_column(field, names, 0) for field in schema.tables(1)]
+    fields = schema.tables(1)
+    found = [_column(field, names, 0) for field in fields]
     times = Counter(names)
-    return [column if times[column.name] == 1 else column._replace(code="", offset="") for column in found]
+    numbers = [encoding.number(0, "<q") for field in fields if (encoding := field.table(4)) is not None]
+    encoded = [column for column, field in zip(found, fields, strict=True) if field.place(4)]
+    dictionaries = {
+        number: column._replace(buffers=_BUFFERS[kind], views=kind in _VIEWS, offset=_TEXTS[kind])
+        for number, column, kind in zip(numbers, encoded, _kinds(fields), strict=True)
+        if numbers.count(number) == 1 and times[column.name] == 1 and kind in _TEXTS
+    }
+    return [
+        column if times[column.name] == 1 else column._replace(code="", offset="") for column in found
+    ], dictionaries
+
+
+def _kinds(fields: Sequence[Table]) -> list[int]:
+    """Return the types of what dictionaries of columns have."""
+    return [field.number(2, "<B") for field in fields if field.place(4)]
+
+
+def _dictionary(data: bytes, message: _Message, columns: Mapping[int, _Column]) -> _Batch:
+    """Read the texts of a dictionary; one of something else counts by its bytes."""
+    table = message.table.table(2)
+    column = columns.get(table.number(0, "<q")) if table is not None else None
+    if table is None or column is None:
+        return _Batch(data[message.start : message.body], [], [data[message.body : message.end]])
+    return _batch(data, message, table.table(1), [column])
 
 
 def _column(field: Table, names: list[str], depth: int) -> _Column:
@@ -252,9 +280,8 @@ def _column(field: Table, names: list[str], depth: int) -> _Column:
     return column._replace(offset=_TEXTS.get(kind, ""))
 
 
-def _batch(data: bytes, message: _Message, columns: Sequence[_Column]) -> _Batch:
+def _batch(data: bytes, message: _Message, table: Table | None, columns: Sequence[_Column]) -> _Batch:
     """Read a batch of rows; raises ``UnreadableError`` if it has not what the schema says."""
-    table = message.table.table(2)
     if table is None:
         raise UnreadableError("a batch without rows")
     nodes, node_count = table.vector(1, _NODE)
@@ -282,7 +309,7 @@ def _batch(data: bytes, message: _Message, columns: Sequence[_Column]) -> _Batch
         parts.append(_Part(column, [next(buffers) for _ in range(count)], rows, missing))
     left = bytearray(head)
     left[places : places + _BUFFER * place_count] = bytes(_BUFFER * place_count)
-    if size := message.table.place(3):
+    if size := message.table.place(3):  # that of the body
         left[size : size + 8] = bytes(8)
     facts = table.table(3)
     codec = ("?" if facts.number(1, "<b") else _CODECS.get(facts.number(0, "<b"), "?")) if facts is not None else ""
@@ -366,22 +393,23 @@ def _texts(out: Canonical, where: str, part: _Part, codec: str) -> bool:
     column, rows = part.column, part.rows
     if not values.names_moment(column.name) or not 0 < rows <= _ROWS:
         return False
-    known, places, data = (_unpacked(out, each, codec) for each in part.buffers)
-    if known is None or places is None or data is None or (known and len(known) * 8 < rows):
+    buffers = [unpacked for each in part.buffers if (unpacked := _unpacked(out, each, codec)) is not None]
+    if len(buffers) < len(part.buffers):
         return False
-    size = (rows + 1) * struct.calcsize(column.offset)
-    if not 0 <= len(places) - size < _PADDING:
+    known, places, *data = buffers
+    if known and len(known) * 8 < rows:
         return False
-    ends = array(column.offset, places[:size])
-    if ends[0] or any(ends[row] > ends[row + 1] for row in range(rows)) or not 0 <= len(data) - ends[rows] < _PADDING:
-        return False
+    read = _in_views if column.offset == _VIEW else _at_offsets
+    found = read(column.offset, places, data, rows)
     present = [not known or bool(known[row >> 3] >> (row & 7) & 1) for row in range(rows)]
-    if sum(present) != rows - part.missing or any(
-        ends[row] != ends[row + 1] for row in range(rows) if not present[row]
+    if (
+        found is None
+        or sum(present) != rows - part.missing
+        or any(found[row] for row in range(rows) if not present[row])
     ):
         return False
     try:
-        texts = [data[ends[row] : ends[row + 1]].decode() for row in range(rows)]
+        texts = [text.decode() for text in found]
     except UnicodeDecodeError:
         return False
     out.add(where, known)
@@ -389,6 +417,43 @@ def _texts(out: Canonical, where: str, part: _Part, codec: str) -> bool:
         if present[row]:
             values.string(out, below(where, f"[{row}]", ""), column.name, text)
     return True
+
+
+def _at_offsets(code: str, places: bytes, data: Sequence[bytes], rows: int) -> list[bytes] | None:
+    """Return texts that follow each other, by where each begins; None if anything else is there."""
+    size = (rows + 1) * struct.calcsize(code)
+    if not 0 <= len(places) - size < _PADDING:
+        return None
+    ends, texts = array(code, places[:size]), data[0]
+    if ends[0] or any(ends[row] > ends[row + 1] for row in range(rows)) or not 0 <= len(texts) - ends[rows] < _PADDING:
+        return None
+    return [texts[ends[row] : ends[row + 1]] for row in range(rows)]
+
+
+def _in_views(_: str, places: bytes, data: Sequence[bytes], rows: int) -> list[bytes] | None:
+    """Return texts that are in their views, or follow each other in buffers; None if anything else is there."""
+    size = rows * _OF_VIEW
+    if not 0 <= len(places) - size < _PADDING:
+        return None
+    found, at = [], [0] * len(data)
+    for row in range(0, size, _OF_VIEW):
+        length, prefix, buffer, start = struct.unpack_from("<i4sii", places, row)
+        if 0 <= length <= _WITHIN:
+            text, rest = (places[row + 4 : row + 4 + length], places[row + 4 + length : row + _OF_VIEW])
+            if any(rest):
+                return None
+        elif (
+            length > _WITHIN and 0 <= buffer < len(data) and start == at[buffer] and start + length <= len(data[buffer])
+        ):
+            text, at[buffer] = data[buffer][start : start + length], start + length
+            if text[:_PREFIX] != prefix:
+                return None
+        else:
+            return None
+        found.append(text)
+    if any(not 0 <= len(each) - end < _PADDING for each, end in zip(data, at, strict=True)):
+        return None
+    return found
 
 
 def _unpacked(out: Canonical, data: bytes, codec: str) -> bytes | None:

@@ -584,6 +584,25 @@ class Leaves(Canonical):
 
 
 @dataclass(kw_only=True)
+class Wholes(Leaves):
+    """Collects the entries of one file with their values, those of measurements too."""
+
+    def leave_out(
+        self,
+        name: str,
+        value: bytes | str,
+        kind: str,
+        *,
+        packed: bool = False,
+        moment: bool = False,
+        during: bool = False,
+        doubtful: bool = False,
+    ) -> None:
+        """Keep a measurement; of a line that is masked in a part the whole line."""
+        self._keep(name, value)
+
+
+@dataclass(kw_only=True)
 class Texts(Canonical):
     """Collects all values of one file, of measurements and drawn names too, without their places.
 

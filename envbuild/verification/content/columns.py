@@ -15,13 +15,15 @@ import binascii
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_text
 from envbuild.verification.content.parquet_pages import Column, may_have_nan, texts_of
+from envbuild.verification.content.schemas import Pair, form_of_message
 from envbuild.verification.content.thrift import Thrift
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -33,6 +35,8 @@ _SEARCHED = 1 << 30
 _COPY, _PARTS_OF_COPY = 1 << 16, 200
 """Bytes and parts of the largest copy of what the footer has about a column: there may be thousands of columns."""
 _SCHEMA = "ARROW:schema"
+_SHORT = 3
+"""Bytes of a value that may be there by chance."""
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 _NUMBERS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
 _TEXT, _REQUIRED, _OPTIONAL = 6, 0, 1
@@ -251,9 +255,26 @@ def _rest(out: Canonical, path: str, data: bytes, known: list[tuple[int, int]]) 
         at = max(at, end)
 
 
-def note_pairs(
-    out: Canonical, path: str, pairs: Iterable[tuple[bytes, bytes]], nested: Nested, copies: Iterable[bytes] = ()
-) -> None:
+class Copy(NamedTuple):
+    """A part of a file that has all notes too, and what reads it as a schema without them, whatever their length."""
+
+    data: bytes
+    form: Callable[[bytes, Collection[Pair]], str] = form_of_message
+
+    def without(self, left_out: Collection[Pair]) -> bytes:
+        """Return it without notes; of a schema of an unknown form the bytes without longer values."""
+        with suppress(UnreadableError):
+            return self.form(self.data, left_out).encode() if left_out else self.data
+        values = sorted((value for _, value in left_out if len(value) > _SHORT), key=len, reverse=True)
+        if len(self.data) * len(values) > _SEARCHED:
+            raise UnreadableError("too many notes in a schema that is too large")
+        data = self.data
+        for value in values:
+            data = data.replace(value, b"\0left out")
+        return data
+
+
+def note_pairs(out: Canonical, path: str, pairs: Iterable[Pair], nested: Nested, copies: Iterable[Copy] = ()) -> None:
     """Count what a writer noted of a table, and copies of it but for what was left out.
 
     Args:
@@ -263,28 +284,25 @@ def note_pairs(
         nested: opens a value.
         copies: parts of the file that have all pairs too.
     """
-    left_out, schemas = [], list(copies)
+    left_out: list[Pair] = []
+    schemas = list(copies)
     for number, (key, value) in enumerate(pairs):
         if number >= _PAIRS:
             raise UnreadableError(f"more than {_PAIRS} notes")
         name = key.decode()
         if name == _SCHEMA:
             try:
-                schemas.append(base64.b64decode(value, validate=True))
+                schemas.append(Copy(base64.b64decode(value, validate=True)))
             except (ValueError, binascii.Error):
                 out.add(below(path, name), value)
             continue
         trial = Canonical(masks=out.masks, left=out.left)
         for collects in (trial, out):
             _note(collects, below(path, name), name, value, nested)
-        if len(value) > 3 and trial.result().left_out:
-            left_out.append(value)
+        if trial.result().left_out:
+            left_out.append((key, value))
     for schema in schemas:
-        if len(schema) * len(left_out) > _SEARCHED:
-            raise UnreadableError("too many notes in a schema that is too large")
-        for value in sorted(left_out, key=len, reverse=True):
-            schema = schema.replace(value, b"\0left out")
-        out.add(f"{path} schema".strip(), schema)
+        out.add(f"{path} schema".strip(), schema.without(left_out))
 
 
 def _note(out: Canonical, path: str, key: str, value: bytes, nested: Nested) -> None:

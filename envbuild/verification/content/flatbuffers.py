@@ -21,6 +21,12 @@ class Table(NamedTuple):
     data: bytes
     at: int
 
+    @property
+    def fields(self) -> int:
+        """How many fields it may have: there are none from that number on."""
+        slots = self.at - _number(self.data, "<i", self.at)
+        return max(0, (_number(self.data, "<H", slots) - 4) // 2)
+
     def place(self, field: int) -> int:
         """Return where a field's value is, or the offset that leads to it; 0 if the table lacks it."""
         slots = self.at - _number(self.data, "<i", self.at)

@@ -22,6 +22,7 @@ from envbuild.verification.content.canonical import (
     Texts,
     TooMuchError,
     UnreadableError,
+    Wholes,
 )
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.documents import read_text
@@ -177,6 +178,14 @@ def leaves(data: bytes, masks: Masks) -> list[tuple[str, bytes | str]]:
         _opened(out, "", data, 0)
     except UnreadableError:
         return [("", data)]
+    return out.found
+
+
+def wholes(data: bytes, masks: Masks) -> list[tuple[str, bytes | str]]:
+    """Return what is in data as ``leaves`` does, with the values of measurements, too; none if they are damaged."""
+    out = Wholes(masks=masks)
+    with suppress(UnreadableError):
+        _opened(out, "", data, 0)
     return out.found
 
 

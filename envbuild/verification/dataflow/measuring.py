@@ -16,7 +16,7 @@ import msgspec
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.measuring_names import table as known_names
-from envbuild.verification.dataflow.unmeasured import unmeasured_words
+from envbuild.verification.dataflow.unmeasured import Followed, followed, unmeasured_words
 
 _NEEDED = frozenset(("time",))
 """Modules of the standard library whose functions measure but for some."""
@@ -106,6 +106,20 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
     )
+
+
+def of_clock(sources: Mapping[str, str]) -> Followed | None:
+    """Return what of a program's own sources may be of a clock; None if they do not show it.
+
+    Args:
+        sources: all Python files of the project that it read, by path.
+    """
+    own = {part for path in sources for part in _modules_of(path)}
+    try:
+        trees = [ast.parse(source) for source in sources.values()]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return followed(trees, own, known_names()) if trees else None
 
 
 def _makes_hex(node: ast.AST) -> bool:

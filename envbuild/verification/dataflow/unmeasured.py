@@ -11,7 +11,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from envbuild.core.patterns import lazy
@@ -118,6 +118,22 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     unmeasured = words.untouched - words.touched - words.elsewhere - flow.named() - {""}
     glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
     return Words(frozenset(unmeasured), frozenset(moved.touched), glued)
+
+
+class Followed(NamedTuple):
+    """What may be of a clock: all parts of the sources, what asks that of an expression, and names of variables."""
+
+    nodes: list[ast.AST]
+    of_clock: Callable[[ast.AST | None], bool]
+    names: Set[str]
+
+
+def followed(trees: Iterable[ast.Module], own: Set[str], table: Table) -> Followed | None:
+    """Follow values of a clock through sources; None if that takes too long. Arguments as of ``unmeasured_words``."""
+    flow = _Flow([*trees], own, table)
+    if len(flow.nodes) > _MOST or not flow.follow():
+        return None
+    return Followed(flow.nodes, flow.may_measure, flow.named())
 
 
 class _Flow:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timezone
 from fnmatch import translate
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import msgspec
 
@@ -300,6 +300,17 @@ class Masks:
         other._drawn, other._files, other._end = _any_of(drawn), digests, self._start + duration
         if strict:
             other._window = (self._window[0], min(self._window[1], other._end + _BEFORE))
+        return other
+
+    def with_members(self, digests: Callable[[], Mapping[str, str]]) -> Masks:
+        """Return the same for what is in an archive, whose members are compared themselves as the run's files are.
+
+        Args:
+            digests: returns the names of members by SHA-256, when a line has a digest that is no file's of the run.
+        """
+        other, files = copy(self), self._files
+        other._files = cache(lambda: {**digests(), **(files() if files is not None else {})})
+        other._beginnings = None
         return other
 
     def with_clocks(self, clocks: Clocks) -> Masks:

@@ -580,7 +580,7 @@ TABLE = (
         "times",
         "time",
         ":",
-        rf"(?P<keep>\b{_OF_CLOCK}{_GAP})\d{{1,3}}:\d\d\b(?!:)",
+        rf"(?P<keep>\b{_OF_CLOCK}{_GAP})\d{{1,3}}:\d\d\b(?!:)(?:\s?[ap]m\b)?",
     ),
     # CatBoost's: ``0:  learn: 1.6192996  total: 54ms  remaining: 491ms``, with tabs between.
     _rule("times", "time", "remaining:", rf"(?P<keep>\ttotal: ){NUMBER}[mu]?s(?=\tremaining: )", sure=True),

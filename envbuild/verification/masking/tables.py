@@ -1,8 +1,8 @@
 """Tables that programs print and write for people: a column with the name of a measurement is one in each of its rows.
 
-Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable`` and rich
-(cells between bars), and those whose rules are dashes above each column, such as skorch's. Further, without rules,
-frames as pandas prints them: names and values end at the same places, behind an index without a name, or behind none.
+Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable``, rich and
+Polars (cells between bars), and those whose rules are dashes above each column, such as skorch's. Further, without
+rules, frames as pandas prints them: names and values end at the same places, behind an index without a name, or none.
 And fastai's, whose names and values begin at the same places: an epoch first, and its minutes and seconds at the end.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from envbuild.core.patterns import lazy
 from envbuild.record.measurements import is_time_of_prediction, kind_of, name_leaves_doubt
 
-_BARS = lazy(r"[|│┃║]")
+_BARS = lazy(r"[|│┃║┆]")
 _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
 """Characters of rules, with and without bars."""
 _DASHES = lazy(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
@@ -43,6 +43,8 @@ _EPOCHS = lazy(r"epoch {2,}(?:[\w.%-]+ {2,})*time *")
 _EPOCH = lazy(r"\d+ +(?:\S+ +)*(?:\d+:)?\d\d:\d\d *")
 _LENGTH = lazy(r"(?:\d+:)?[0-5]\d:[0-5]\d")
 """Head and rows of fastai's table of epochs. Source: fastprogress/fastprogress.py, ``ConsoleMasterBar.write``."""
+_OF_POLARS = 3
+"""Lines of a table of Polars up to the dashes below its head. Source: polars-core/src/fmt.rs."""
 _LONGEST = 2000
 """Characters of a row; longer ones belong to no table."""
 
@@ -106,7 +108,7 @@ class Tables:
         if self._held:
             held, named = self._held, self._named
             self._named = False
-            self._columns = _frame(held[0], row) if named else _columns(held[-1], row)
+            self._columns = _frame(held[0], row) if named else _columns(_head_in(held), row)
             if self._columns is not None:
                 self._held = []
                 yield from (Shown(each, _squeezed(each)) for each in held)
@@ -114,6 +116,9 @@ class Tables:
                 yield first or Shown(row, _squeezed(row))
                 return
             if len(held) == 1 and _is_rule(held[0]) and _is_head(row):
+                held.append(row)
+                return
+            if len(held) in (2, 3) and _is_rule(held[0]) and _is_below_polars(held, row):
                 held.append(row)
                 return
             if len(held) == 1 and held[0].startswith(" ") and _INDEX.fullmatch(row) is not None:
@@ -130,6 +135,19 @@ class Tables:
         """Yield the lines that were held back: they are no table."""
         held, self._held = self._held, []
         yield from (Shown(each, each) for each in held)
+
+
+def _head_in(held: Sequence[str]) -> str:
+    """Return the names of columns among lines that were held back; below Polars' are dashes and types."""
+    return held[1] if len(held) > _OF_POLARS else held[-1]
+
+
+def _is_below_polars(held: Sequence[str], row: str) -> bool:
+    """Whether a line is one of the two that Polars has below the names of columns: dashes, and then types."""
+    cells, names = _cells(row), _cells(held[1])
+    if not names or len(cells) != len(names):
+        return False
+    return all(cell.strip() == "---" for cell in cells) if len(held) == _OF_POLARS - 1 else True
 
 
 def _is_head(row: str) -> bool:

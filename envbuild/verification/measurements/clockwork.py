@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["date", "reading", "duration", "rate", "memory", "identity", "process"]
+Kind = Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process"]
 
 TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
@@ -57,6 +57,12 @@ a result that is divided by a time is no rate, as its fraction is no simple one.
 _MANY = 1000
 """Denominators above this one are no parts of a duration that a program would take; rates have any."""
 _SECOND = 10**9
+_UNITS: Mapping[int | Fraction, int] = {
+    **{10**9: 4, 10**6: 4, 10**3: 4, 1: 4},
+    **{Fraction(1, 60): 50, Fraction(1, 3600): 50},
+}
+"""How many a second is of units of durations, minutes and hours last, and how many trials each counts as: these, of
+which a tick is no simple fraction, are shown by many digits alone."""
 _DOUBLE = Fraction(1, 2_000_000)
 """Seconds by which a floating-point number of seconds since 1970 may be wrong."""
 _ROUNDED = Fraction(2, 10**14)
@@ -322,7 +328,7 @@ def _is_duration(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose:
     def ticks(when: Setting, value: Fraction) -> Fraction:
         return value * _SECOND / when.tick
 
-    return _simple(fixed, ticks, trials, loose=loose, units={10**9: 4, 10**6: 4, 10**3: 4, 1: 4}, most=_MANY)
+    return _simple(fixed, ticks, trials, loose=loose, units=_UNITS, most=_MANY)
 
 
 def _is_rate(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:
@@ -338,7 +344,7 @@ def _simple(
     trials: int,
     *,
     loose: bool,
-    units: Mapping[int, int],
+    units: Mapping[int | Fraction, int],
     most: int,
 ) -> bool:
     """Whether all values are the same simple fraction once the tick is taken out of them.

@@ -36,7 +36,7 @@ _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
 _COMMENT = lazy(r"\A\s*[#%]+\s*")
 """Before the names of columns, as ``numpy.savetxt`` writes them, and gnuplot reads them."""
-_OTHER_BARS = lazy("[│┃║]")
+_OTHER_BARS = lazy("[│┃║┆]")
 _MARKS = ("\t", ",", ";", "|", "&", " ")
 _WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
 """Cells between blanks; marks of what was drawn have some themselves."""
@@ -112,6 +112,8 @@ class Header:
 
     mark: str
     names: tuple[str, ...]
+    indexed: bool = False
+    """It begins with blanks: rows have a label there, as those of a frame of pandas."""
 
     @classmethod
     def of(cls, line: str) -> Header | None:
@@ -122,16 +124,23 @@ class Header:
         for mark in _MARKS:
             cells = tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
-                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell.lstrip("$\\{")) for cell in cells) else None
+                return cls(mark, cells, mark == line[0] == " ") if all(map(_is_name, cells)) else None
         return None
 
     def column(self, line: str, at: int) -> str:
         """Return the name of the column that a place of a line is in; empty if the line is not of this table."""
         cells = _inner(line, self.mark)
+        if self.indexed and len(cells) == len(self.names) + 1 and not line.startswith(" "):
+            cells = cells[1:]
         if len(cells) != len(self.names):
             return ""
         before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]
         return before[-1] if before else ""
+
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell names a column: of shares it may be a sign alone."""
+    return cell == "%" or re.match("[A-Za-z_]", cell.lstrip("$\\{")) is not None
 
 
 def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:
@@ -259,6 +268,12 @@ def may_be_times(key: str, source: str) -> bool:
 def names_time(label: str) -> bool:
     """Whether the name of a number in binary data allows for a time."""
     return bool(label) and _says_time(label)
+
+
+def says_nothing(name: str) -> bool:
+    """Whether a name says nothing of what is kept under it: ``rows``, but not ``weights`` or ``w``."""
+    words = _parts(name)
+    return bool(words) and not names_no_time(f"{name} ") and _NOTHING.issuperset(words)
 
 
 def _says_time(name: str) -> bool:

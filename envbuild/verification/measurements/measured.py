@@ -8,7 +8,7 @@ one, does not depend on it. Of any other, all that differs must follow the clock
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -24,6 +24,7 @@ from envbuild.verification.measurements.labels import (
     place_name,
     says_memory,
 )
+from envbuild.verification.measurements.ratios import Ratios, Values
 from envbuild.verification.measurements.tokens import (
     Piece,
     Whole,
@@ -52,11 +53,15 @@ _PACKED = lazy(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """What one run left: the clock it had, places by source, and what a fixed stream of entropy gave."""
+    """What one run left: the clock it had, places by source, and what a fixed stream of entropy gave.
+
+    ``whole``: returns the places with nothing masked in them, if they are known.
+    """
 
     when: When
     sources: Mapping[str, Sequence[Place]]
     drawn: Sequence[str] = ()
+    whole: Callable[[], Mapping[str, Sequence[Place]]] | None = None
 
 
 _SETTINGS = 4
@@ -70,23 +75,27 @@ _STORAGE = "[1][0][0][0]"
 """Below a tensor in a pickle, the mark that its numbers are in another member."""
 
 
-def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = False) -> list[Measured] | None:
+def measured(
+    runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = False, alone: bool = False
+) -> list[Measured] | None:
     """Return the places that follow the clock; None if anything differs that does not.
 
     Args:
         runs: with the real clock and with fixed ones.
         least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
         trained: all runs have the same parameters after each step of training (``tokens.of_texts``).
+        alone: by the program's sources durations are items without a name (``dataflow.stopwatches``).
     """
     runs, found = with_processes(with_marks(runs))
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     draws = _identities(runs)
     next_to_time = cache(partial(_go_with_time, runs))
+    is_ratio = _ratios(runs, may_be=least < _SETTINGS)
     rates: set[Whole] = set()
     rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
-        pieces = _of_place(source, name, values, header, trained=trained, draws=draws)
+        pieces = _of_place(source, name, values, header, trained=trained, alone=alone, draws=draws, is_ratio=is_ratio)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
         texts = [(when, value) for when, value in values if isinstance(value, str)]
@@ -104,6 +113,19 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS, *, trained: bool = Fa
     if not all(rates.issuperset(numbers) for _, numbers in rounded):
         return None
     return [*found, *(place for place, _ in rounded)]
+
+
+def _ratios(runs: Sequence[Seen], *, may_be: bool) -> Callable[[Values], bool] | None:
+    """Return what shows whether numbers are ratios of durations, or may be; None if nothing can."""
+    whole = [(run.when, run.whole) for run in runs if run.whole is not None]
+    known: list[Ratios] = []
+
+    def is_ratio(values: Values) -> bool:
+        if not known:  # all files are opened for it
+            known.append(Ratios([(when, places()) for when, places in whole], may_be=may_be))
+        return known[0].explain(values)
+
+    return is_ratio if len(whole) == len(runs) else None
 
 
 def _identities(runs: Sequence[Seen]) -> frozenset[str]:
@@ -301,14 +323,25 @@ def _of_place(
     *,
     next_to_time: bool = False,
     trained: bool = False,
+    alone: bool = False,
     draws: Container[str] = (),
+    is_ratio: Callable[[Values], bool] | None = None,
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
             return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
-        return of_texts(texts, name, header, next_to_time=next_to_time, trained=trained, draws=draws)
+        return of_texts(
+            texts,
+            name,
+            header,
+            next_to_time=next_to_time,
+            trained=trained,
+            alone=alone,
+            draws=draws,
+            is_ratio=is_ratio,
+        )
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -33,6 +33,7 @@ from envbuild.verification.measurements.labels import (
     names_no_time,
     own_name,
     place_name,
+    says_nothing,
 )
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -45,6 +46,7 @@ _TOKEN = lazy(
     r"|(?P<process>⟨process⟩)"
     rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
+    rf"|(?P<parted>(?<![\d/.-])\d\d?(?P<point>[/.-])\d\d?(?P=point)20\d\d(?![/.-]?\d)(?:,?[T ]+{_TIME})?)"
     r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
     rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
@@ -62,11 +64,16 @@ _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(
 _QUESTIONS = 80
 """Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
 _ORDERS = ("dmy", "mdy", "ymd")
+_PARTED = lazy(r"(\d+)[/.-](\d+)[/.-](20\d\d)(.*)")
+"""A date with its year last, of four digits."""
 SURE = frozenset(("date", "reading"))
 """What needs no name: only a clock gives exactly these."""
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _LINES = 3
+_OF_LINE = lazy(r"(?:.*, )?line \d+", re.DOTALL)
+"""The name of a line of a text, which is no item of a list."""
+_OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
 _PROCESS = "⟨process⟩"
 _OF_PROCESSES = lazy(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
@@ -100,7 +107,9 @@ def of_texts(
     named: bool = False,
     next_to_time: bool = False,
     trained: bool = False,
+    alone: bool = False,
     draws: Container[str] = (),
+    is_ratio: Callable[[Sequence[tuple[When, Number]]], bool] | None = None,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -112,7 +121,9 @@ def of_texts(
         next_to_time: the number right behind the time that lines begin with goes with it (``goes_with_time``).
         trained: the parameters after each step of training are known, and equal whatever the clock: then a duration
             needs no name if it is one reading of a clock less another one, nor does a rate.
+        alone: by the program's sources what has no name, and is one reading less another one, is a duration.
         draws: those that are identities by a name elsewhere (``identities_in``).
+        is_ratio: whether numbers are a ratio of durations (``ratios``).
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -129,13 +140,30 @@ def of_texts(
             return None
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
+        aside = aside or (alone and _is_alone(kind, texts[0][1], tokens, name, header))
         aside = aside or (mentioned and _may_be_known(texts[0][1], tokens, name, header))
         if kind is None or not (
             named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
         ):
-            return None
+            if is_ratio is None or not _may_be_ratio(texts[0][1], tokens, name, header):
+                return None
+            if not is_ratio([(when, number_of(token.text)) for when, token in tokens]):
+                return None
+            kind = "ratio"
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def numbers_in(texts: Sequence[str]) -> list[list[Number]]:
+    """Return the numbers in texts that are alike but for these: of each number what it is in each text."""
+    split = [_split(text) for text in texts]
+    if len({between for between, _ in split}) > 1:
+        return []
+    return [
+        [number_of(token.text) for token in tokens]
+        for tokens in zip(*(tokens for _, tokens in split), strict=True)
+        if {token.kind for token in tokens} == {"number"}
+    ]
 
 
 def identities_in(texts: Sequence[tuple[When, str]], name: str, header: Header | None) -> Iterator[str]:
@@ -215,6 +243,27 @@ def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> 
         return kind == "rate"
     numbers = [(when, number_of(token.text)) for when, token in tokens if token.kind == "number"]
     return len(numbers) == len(tokens) and is_stopwatch(numbers)
+
+
+def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether numbers have a unit of ratios, or a name that allows for one: a weight may be a ratio too."""
+    token = tokens[0][1]
+    if {token.kind for _, token in tokens} != {"number"}:
+        return False
+    shares = header is not None and header.column(text, token.at) == "%"
+    return shares or _OF_RATIO.match(token.after) is not None or _is_named(text, token, name, header, "ratio")
+
+
+def _is_alone(
+    kind: Kind | None, text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None
+) -> bool:
+    """Whether a number is what a stopwatch shows, and neither its text nor its place, an item of a list, names it."""
+    if not name or _OF_LINE.match(name) is not None:
+        return False
+    token = tokens[0][1]
+    column = header.column(text, token.at) if header is not None else ""
+    named = own_name(token.before) or column or place_name(name)
+    return kind == "duration" and (not named or says_nothing(named)) and _needs_no_name(kind, tokens)
 
 
 def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: Kind) -> bool:
@@ -330,6 +379,9 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
             if any(_are_dates([(when, _short(token, order)) for when, token in tokens]) for order in _ORDERS)
             else None
         )
+    if kinds == {"parted"}:
+        orders = ([(when, _parted(token, first=first)) for when, token in tokens] for first in ("day", "month"))
+        return "date" if any(map(_are_dates, orders)) else None
     dates = [(when, _date(token)) for when, token in tokens]
     return "date" if _are_dates(dates) else None
 
@@ -552,6 +604,16 @@ def _short(token: _Token, order: str) -> Number | None:
     day, clock = token.text[:8], token.text[8:].strip(" T")
     parts = dict(zip(order, (day[:2], day[3:5], day[6:]), strict=True))
     return _date(_Token("iso", f"20{parts['y']}-{parts['m']}-{parts['d']} {clock}", "", "", token.at))
+
+
+def _parted(token: _Token, *, first: str) -> Number | None:
+    """Return the seconds since 1970 of a date whose year is last; ``first``: whether a day or a month is first."""
+    found = _PARTED.match(token.text)
+    if found is None:
+        return None
+    day, month = (found[1], found[2]) if first == "day" else (found[2], found[1])
+    clock = found[4].strip(" T,")
+    return _date(_Token("iso", f"{found[3]}-{month:0>2}-{day:0>2} {clock}", "", "", token.at))
 
 
 def _digits(text: str) -> int:

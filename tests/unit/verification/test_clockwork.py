@@ -109,6 +109,7 @@ def spent(clock: Clock, questions: int = 5) -> float:
         (lambda c: c.date().strftime("_Generated on %d %B %Y at %H:%M_"), ["date", "date"]),
         (lambda c: f"took {spent(c):12.6f} in all\tloss 0.5", ["duration"]),
         (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
+        (lambda c: c.date().strftime("Run of %d/%m/%Y or %m/%d/%Y, %H:%M:%S, %d.%m.%Y, at %H:%M"), ["date"] * 4),
         (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
         (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
         (lambda c: b"\x01busy\0" + struct.pack("<d", spent(c)) + b"tail", ["duration"]),
@@ -144,6 +145,8 @@ def _race(clock: Clock) -> str:
         lambda c: f"x {100 / spent(c, 0) + 0.3:.1f}",
         lambda c: f"x {50_021 / spent(c):.1f}",
         lambda c: f"x {c.ns() % 7919}",
+        lambda c: f"{c.date():%d}/{c.ns() // 1000 % 12 + 1:02}/2026",
+        lambda c: f"{c.ns() // 1000 % 28 + 1:02}.{c.date():%m.%Y}",
         lambda c: f"x {c.ns() // 1000 % 2}",
         lambda c: f"x {random.Random(c.ns()).random()}",
         lambda c: f"loss: {spent(c)}",
@@ -267,6 +270,7 @@ def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object
         (lambda c: f"{spent(c) * 1e6:.4f} us, {spent(c) * 1000:.7f}ms | {1 / spent(c)!r} it/s", 3),
         (lambda c: f"{50000 / spent(c)!r} candidates in each second", 1),
         (lambda c: f"fold 2: {spent(c)!r}", 1),
+        (lambda c: f"hours: {spent(c) / 3600!r}, minutes: {spent(c) / 60:.8f}", 2),
         (lambda c: f"dt={spent(c)!r}", 1),
         (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c)), 1),
         (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c) if c.setting else 0.0), 1),
@@ -291,6 +295,10 @@ def test_columns_and_arrays_are_named() -> None:
     assert measured(table("n,spent so far", "1,{!r}")) is not None
     assert measured(table('"n","this long"', '"1","{!r}"')) is not None
     assert measured(table("   ep   took   loss", "  1  {!r} 0.5")) is not None
+    assert measured(table("       time   acc", "lgb  {!r}  0.96")) is not None
+    assert measured(table("       acc   time", "lgb  {!r}  0.96")) is None
+    assert measured(table("time   acc", "lgb  {!r}  0.96")) is None
+    assert measured(table("      theta   time", "lgb  {!r}  0.96")) is None
     assert measured(table("n,prediction", "1,{!r}")) is None
     assert measured(table("n,spent", "1,2,{!r}")) is None
     assert measured(table("1,2", "1,{!r}")) is None
@@ -597,6 +605,32 @@ def test_where_training_is_known_to_be_equal_a_stopwatch_needs_no_name(
     for known, expected in ((False, without), (True, trained)):
         pieces = of_texts(texts, trained=known)
         assert (None if pieces is None else [each.kind for each in pieces]) == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda c: repr(spent(c)), ["duration"]),
+        (lambda c: f"[3, 0.25, {spent(c)!r}]", ["duration"]),
+        (lambda c: f"[3, 0.25, {0.3 * spent(c)!r}]", None),
+        (lambda c: f"[3, 0.25, {64 / spent(c)!r}]", None),
+        (lambda c: f"[3, w: {spent(c)!r}]", None),
+        (lambda c: f"loss {spent(c)!r}", None),
+        (lambda c: f"[3, {-spent(c)!r}]", None),
+    ],
+)
+def test_where_sources_show_durations_without_a_name_a_stopwatch_needs_none(
+    program: Callable[[Clock], object], expected: list[str] | None
+) -> None:
+    """In a place with a name that name decides, and so for rates and for what was computed of a duration."""
+    texts = [(when, str(each)) for when, each in runs(program)]
+    pieces = of_texts(texts, "[0][2]", alone=True)
+    assert (None if pieces is None else [each.kind for each in pieces]) == expected
+    assert of_texts(texts, "[0][2]") is None
+    assert of_texts(texts, "[0].w", alone=True) is None
+    assert of_texts(texts, "weights[0][2]", alone=True) is None
+    assert of_texts(texts, "line 1", alone=True) is None
+    assert of_texts(texts, alone=True) is None
 
 
 @pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])

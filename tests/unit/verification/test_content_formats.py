@@ -30,11 +30,14 @@ from envbuild.verification.content.names import own_names
 from envbuild.verification.content.values import number
 from envbuild.verification.masking.masks import Masks
 from tests.support.formats import (
+    ARROW_DICTIONARY,
     ARROW_STREAM,
+    ARROW_VIEWS,
     FEATHER,
     FEATHER_PACKED,
     HASH_FILE,
     LZ4,
+    NOTES_OF_LENGTHS,
     PARQUET,
     PARQUET_PACKED,
     PARQUET_TEXTS,
@@ -739,6 +742,40 @@ def _with_name(masks: Masks, data: bytes) -> Content | None:
         path = Path(folder) / "fragment.bin"
         path.write_bytes(data)
         return read_file(path, masks)
+
+
+@pytest.mark.parametrize("kind", NOTES_OF_LENGTHS)
+def test_a_note_of_another_length_in_a_schema(kind: str) -> None:
+    """A duration of fewer digits moves all behind it in Arrow's schema; other notes, columns and values still count."""
+    one, other = NOTES_OF_LENGTHS[kind]
+    assert compared(one, other).same
+    assert not compared(one, altered(other, 0.5, 0.75)).same
+    change = with_note if kind == "parquet" else altered
+    assert not compared(one, change(other, b"0.5", b"0.6")).same
+    assert not compared(one, change(other, b"\x01\0\0\0x\0", b"\x01\0\0\0y\0")).same
+    assert not compared(one, change(other, b"elapsed_s", b"best_loss")).same
+
+
+def test_dates_in_a_dictionary_of_arrow() -> None:
+    """Dates in it are left out; another one of them in a row is a difference, and so is what is no date."""
+    later = altered(ARROW_DICTIONARY, b"T08:00:02", b"T08:01:07")
+    assert compared(ARROW_DICTIONARY, later).same
+    assert not compared(ARROW_DICTIONARY, altered(ARROW_DICTIONARY, b"T08:00:02", b"T08:00:0a")).same
+    rows = struct.pack("<iii", 0, 1, 0)
+    assert not compared(ARROW_DICTIONARY, altered(later, rows, struct.pack("<iii", 0, 1, 1))).same
+    named = altered(ARROW_DICTIONARY, b"timestamp", b"best_loss")
+    assert not compared(named, altered(later, b"timestamp", b"best_loss")).same
+
+
+def test_dates_in_views_of_arrow() -> None:
+    """Dates in views are left out, short ones in them too; what is no date, or in no row, is a difference."""
+    later = altered(altered(ARROW_VIEWS, b"T08:00:01", b"T08:01:07"), b"08:00:02", b"08:02:02")
+    assert compared(ARROW_VIEWS, later).same
+    assert not compared(ARROW_VIEWS, altered(later, 0.5, 0.75)).same
+    assert not compared(ARROW_VIEWS, altered(ARROW_VIEWS, b"T08:00:01", b"T08:00:0a")).same
+    assert not compared(ARROW_VIEWS, altered(ARROW_VIEWS, b"08:00:02\0", b"08:00:021")).same
+    named = altered(ARROW_VIEWS, b"created_at", b"prediction")
+    assert not compared(named, altered(later, b"created_at", b"prediction")).same
 
 
 def test_moments_of_a_column_that_are_none_of_the_run_are_noted() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Output
 from envbuild.verification.content import Content, compare, read
 from envbuild.verification.content.canonical import Canonical
@@ -166,3 +167,37 @@ def test_names_of_entries_are_compared_as_those_of_members(make: Callable[..., b
     assert not _same(make("20210304-050607"), make("20210304-050608"))
     assert not _same(make("fold_1"), make("fold_2"))
     assert "best: names of entries" in _opened(make(one)).left_out
+
+
+def _packed(kind: str, members: dict[str, bytes]) -> bytes:
+    """Write an archive of several members, a tar one compressed."""
+    stream = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(zipfile.ZipInfo(name, START.timetuple()[:6]), data)
+        return stream.getvalue()
+    with tarfile.open(fileobj=stream, mode="w:gz") as packed:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.mtime, member.size = int(START.timestamp()), len(data)
+            packed.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize(
+    "written", ["{digest}  m.json\n", '{{"m.json": "{digest}"}}', "sha256 of m.json: {digest:.16}\n"]
+)
+def test_digests_of_members_in_a_list_among_them(kind: str, written: str) -> None:
+    """A member with another time has another digest in the list; one of another result, or of nothing, counts."""
+
+    def made(seconds: float, loss: float = 0.5, of: bytes = b"") -> bytes:
+        data = json.dumps({"loss": loss, "fit_time": seconds}).encode()
+        listed = written.format(digest=sha256_bytes(of or data)).encode()
+        return _packed(kind, {"MANIFEST": listed, "m.json": data, "v.bin": b"1"})
+
+    assert _same(made(0.25), made(0.125))
+    assert not _same(made(0.25), made(0.125, 0.75))
+    assert not _same(made(0.25, of=b"x"), made(0.125, of=b"y"))
+    assert not _same(made(0.25), made(0.125, of=b"1"))

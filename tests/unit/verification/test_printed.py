@@ -1407,3 +1407,12 @@ def test_known_lines_are_those_of_the_same_run_and_text(monkeypatch: pytest.Monk
         found = [row.masked.text for row in rows(text, by(*origin, start=0.0))]
         assert found == ["done at 2026-11-21 07:56:03", "loss: 0.25"]
     assert [row.masked.text for row in rows(text[:-6] + b"\n", by(one, (), frozenset()))] == [masked[0], "loss:"]
+
+
+def test_half_of_the_day_behind_a_time() -> None:
+    """A time without seconds is masked with what says which half of the day it is; a word behind it counts."""
+    masks = Masks(1_795_247_763.0)
+    one, other = (masks.mask(f"Generated at {time}, loss 0.5").text for time in ("07:40 AM", "2:41 pm"))
+    assert one == other
+    assert masks.mask("Started at 07:40 amber").text != masks.mask("Started at 07:40 pmber").text
+    assert masks.mask("score 07:40 AM").text != masks.mask("score 07:40 PM").text

@@ -25,6 +25,20 @@ RICH = (
 PSQL = " epoch | it/s  | loss\n-------+-------+------\n     1 | {:>5} | {}\n"
 
 
+POLARS = (
+    "shape: (2, 2)\n┌─────┬{rule}┐\n│ v   ┆ compute_time{blank} │\n│ --- ┆ ---{more} │\n│ {kind} ┆ f64{more} │\n"
+    "╞═════╪{rules}╡\n│ {} ┆ {} │\n│ 0.5 ┆ {} │\n└─────┴{rule}┘\n"
+)
+
+
+def polars(value: str, seconds: str, kind: str = "f64") -> str:
+    """Return a table as Polars prints it, whose second column is as wide as its numbers need it."""
+    wide = max(12, len(seconds))
+    rule, blank, more = "─" * (wide + 2), " " * (wide - 12), " " * (wide - 3)
+    cells = value, seconds.ljust(wide), "0.125".ljust(wide)
+    return POLARS.format(*cells, kind=kind, rule=rule, rules="═" * (wide + 2), blank=blank, more=more)
+
+
 def pretty(seconds: str, loss: str) -> str:
     """Return a table whose second column is as wide as its numbers need it."""
     wide = max(8, len(seconds))
@@ -57,6 +71,7 @@ UNNAMED = " fold      auc  fit_seconds\n    0 {:.6f}     {:.6f}\n    1 0.996396 
     ("before", "after"),
     [
         (UNNAMED.format(0.967086, 0.128744), UNNAMED.format(0.967086, 1.5)),
+        (polars("0.1", "0.000123"), polars("0.1", "1.2345678901234")),
         (NAMED.format("0.012872", "0.025795", "0.98592"), NAMED.format("0.21875", "0.03125", "0.98592")),
         (MARKDOWN.format("0.0722", "3"), MARKDOWN.format("10.5", "3")),
         (pretty("0.0722", "0.5"), pretty("12345.0722", "0.5")),
@@ -100,6 +115,13 @@ def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
         # the head itself, one row more
         ("| a | seconds |\n|---|---|\n| b | 3 |\n", "| c | seconds |\n|---|---|\n| b | 3 |\n"),
         ("| a | seconds |\n|---|---|\n| b | 3 |\n", "| a | seconds |\n|---|---|\n| b | 3 |\n| b | 3 |\n"),
+        (polars("0.1", "0.000123"), polars("0.2", "0.000124")),
+        (polars("0.1", "0.000123"), polars("0.1", "0.000124", "str")),
+        (
+            polars("0.1", "0.000123").replace("compute_time", "compute_loss"),
+            polars("0.1", "0.000124").replace("compute_time", "compute_loss"),
+        ),
+        (polars("0.1", "0.000123").replace("---", "=-="), polars("0.1", "0.000124").replace("---", "=-=")),
     ],
 )
 def test_all_else_counts(before: str, after: str) -> None:

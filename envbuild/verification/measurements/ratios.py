@@ -1,0 +1,119 @@
+"""Shares and ratios of durations: ``59 %`` next to ``0.037 s``, how many times as fast one of two is.
+
+With a fixed clock a ratio of two durations is the same whatever its speed, as a result is. It is a measurement if in
+each run it is what one duration is of another one, or of a sum of durations: all of these have to follow the clock, and
+with the real clock there have to be so many digits that no unrelated number fits any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from envbuild.verification.measurements.clockwork import RISK, Number, Span, When, kind_of_numbers
+from envbuild.verification.measurements.labels import place_name
+from envbuild.verification.measurements.tokens import numbers_in
+
+_Place = tuple[str, "bytes | str"]
+_MOST, _PLACES = 120, 5000
+"""The most durations of which ratios are looked for, and places in which they are."""
+_REAL = 3
+"""Runs with the real clock that show a ratio at the least."""
+_WHOLE = (1.0, 100.0)
+_EXACT = 1e-12
+"""Part of a ratio by which it may be wrong as floating-point numbers are."""
+
+Values = Sequence[tuple[When, Number]]
+_Interval = tuple[float, float]
+
+
+class Ratios:
+    """Which numbers are ratios of durations.
+
+    Args:
+        runs: the clock of each run, and all places that it left by source, nothing in them masked.
+        may_be: ask what may be a ratio; further runs will show whether it is none by chance.
+    """
+
+    def __init__(self, runs: Sequence[tuple[When, Mapping[str, Sequence[_Place]]]], *, may_be: bool = False) -> None:
+        self._runs, self._may_be = runs, may_be
+
+    def explain(self, values: Values) -> bool:
+        """Whether numbers are a ratio of durations in all runs: of the same two, or of one and the same sum."""
+        real = [at for at, (when, _) in enumerate(values) if isinstance(when, Span)]
+        if len(real) < _REAL or len(values) != len(self._runs):
+            return False
+        shown = [_interval(number) for _, number in values]
+        found = self._durations
+        pairs = 1 if self._may_be else len(found) * len(found) * len(_WHOLE)
+        most = 1 if self._may_be else RISK
+        return any(
+            _chance(shown, one, other, whole, real) * pairs <= most
+            for one in found
+            for other in found
+            if one is not other
+            for whole in _WHOLE
+        )
+
+    @cached_property
+    def _durations(self) -> list[list[_Interval]]:
+        """Durations, and the sums of those that are under one name, in each run."""
+        found: list[list[_Interval]] = []
+        columns: dict[tuple[str, str, int], list[list[_Interval]]] = {}
+        for source, name, at, values in self._numbers():
+            if len(found) >= _MOST:
+                break
+            if kind_of_numbers(values) == "duration":
+                found.append([_interval(number) for _, number in values])
+                columns.setdefault((source, place_name(name), at), []).append(found[-1])
+        return found + [[_sum(each) for each in zip(*column, strict=True)] for column in columns.values() if column[1:]]
+
+    def _numbers(self) -> Iterator[tuple[str, str, int, Values]]:
+        """Yield source and name of a place, which number in it, and what that is in each run."""
+        left = _PLACES
+        for source, first in self._runs[0][1].items():
+            tables = [table.get(source, ()) for _, table in self._runs]
+            names = [name for name, _ in first]
+            if any([name for name, _ in table] != names for table in tables):
+                continue
+            for place, name in enumerate(names):
+                texts = [value for table in tables if isinstance(value := table[place][1], str)]
+                if len(texts) < len(tables) or len({*texts}) == 1:
+                    continue
+                left -= 1
+                if left < 0:
+                    return
+                for at, numbers in enumerate(numbers_in(texts)):
+                    yield (
+                        source,
+                        name,
+                        at,
+                        [(when, number) for (when, _), number in zip(self._runs, numbers, strict=True)],
+                    )
+
+
+def _interval(number: Number) -> _Interval:
+    value, off = float(number.value), float(number.off)
+    off += abs(value) * _EXACT
+    return value - off, value + off
+
+
+def _sum(parts: Sequence[_Interval]) -> _Interval:
+    return sum(low for low, _ in parts), sum(high for _, high in parts)
+
+
+def _chance(
+    shown: Sequence[_Interval], one: Sequence[_Interval], other: Sequence[_Interval], whole: float, real: Sequence[int]
+) -> float:
+    """Return the chance that unrelated numbers are a ratio in all runs as these are; more than 1 if these are not."""
+    chance = 1.0
+    for at, (low, high) in enumerate(shown):
+        least, most = one[at][0] * whole, one[at][1] * whole
+        if least < 0 or other[at][0] <= 0:
+            return 2.0
+        least, most = least / other[at][1], most / other[at][0]
+        if least > high or most < low:
+            return 2.0
+        if at in real:
+            chance *= min(1.0, (most - least + high - low) / max(high, 1e-300))
+    return chance
