@@ -250,6 +250,8 @@ def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, h
     token = tokens[0][1]
     if {token.kind for _, token in tokens} != {"number"}:
         return False
+    if names_no_time(token.before) or names_no_time(f"{place_name(name)} "):
+        return False
     shares = header is not None and header.column(text, token.at) == "%"
     return shares or _OF_RATIO.match(token.after) is not None or _is_named(text, token, name, header, "ratio")
 
