@@ -13,7 +13,7 @@ from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
-from envbuild.verification.causes.calls import SQL_RANDOM, TIMEOUT, Call, calls
+from envbuild.verification.causes.calls import SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
 from envbuild.verification.causes.chains import argument_at, begun_at, other_readings
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
@@ -57,6 +57,7 @@ _DECIDES = 45
 """Weight of a time that ends a loop or becomes a setting: more than rounding alone says of threads."""
 _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
+_ASKED_IN_SQL = {SQL_RANDOM: "entropy", SQL_TIME: "clock"}
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
 _SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
@@ -339,11 +340,11 @@ def _is_factory(evidence: Evidence, culprit: Culprit, call: Call, place: str) ->
 def _draws_for(evidence: Evidence, culprit: Culprit, call: Call) -> bool:
     """Whether a draw in SQL is from the generator that a database seeds at the line that an experiment found.
 
-    Code in C asks for the system's entropy there, and the line does what databases are asked by: it connects, or has
-    them execute something (PEP 249, and what DuckDB adds).
+    Or a time in SQL, as the default of a column is, is asked for there. Code in C asks the system, and the line does
+    what databases are asked by: it connects, or has them execute something (PEP 249, and what DuckDB adds).
     """
-    native = culprit.suspect == "entropy" and " " in culprit.call
-    if call.name != SQL_RANDOM or not native or not of_project(culprit.place):
+    native = culprit.suspect == _ASKED_IN_SQL.get(call.name) and " " in culprit.call
+    if not native or not of_project(culprit.place):
         return False
     path, _, line = culprit.place.removeprefix(f"{WORKSPACE}/").rpartition(":")
     here = (each for each in calls((evidence.sources or {}).get(path, "")) if str(each.line) == line)

@@ -1305,6 +1305,25 @@ def test_a_line_that_is_known_comes_before_a_suspect_without_one() -> None:
     assert "proven" in second.what
 
 
+def test_a_time_in_sql_is_named_where_the_text_asks_for_it() -> None:
+    """The default of a column is asked for at the line that inserts a row."""
+    source = (
+        "import sqlite3\ndb.executescript(\"CREATE TABLE a (b TEXT DEFAULT (strftime('%f', 'now')), c REAL)\")\n"
+        "db.execute('INSERT INTO a (c) VALUES (?)', (1,))\n"
+    )
+    line = Culprit(
+        suspect="clock",
+        call="gettimeofday of the C library",
+        module="__main__",
+        place="/workspace/train.py:3",
+        file="/workspace/train.py",
+        line=3,
+    )
+    first, *_ = rank_causes(evidence(sources={"train.py": source}, proven=("clock",), culprits=(line,)))
+    assert first.where == "train.py:2"
+    assert "the time in SQL" in first.what
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [("duckdb.connect()", True), ("db.sql(SAMPLE)", True), ("db.execute(SAMPLE)", True), ("model.fit(rows)", False)],
