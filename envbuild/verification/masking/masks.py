@@ -292,7 +292,7 @@ class Masks:
             has_fixed_clock: it was an experiment with one.
             zones: seconds by which local time is ahead of UTC, in the time zones that the program has set.
         """
-        other = copy(self)
+        other = self._copy()
         other._strict, other._own, other._zones = strict, own, zones
         other.on_several_hosts, other.has_fixed_clock = on_several_hosts, has_fixed_clock
         other._processes, other._own_processes = processes, own_processes
@@ -308,21 +308,27 @@ class Masks:
         Args:
             digests: returns the names of members by SHA-256, when a line has a digest that is no file's of the run.
         """
-        other, files = copy(self), self._files
+        other, files = self._copy(), self._files
         other._files = cache(lambda: {**digests(), **(files() if files is not None else {})})
         other._beginnings = None
         return other
 
     def with_clocks(self, clocks: Clocks) -> Masks:
         """Return the same for one text, of which the times of day are noted, and some are not masked."""
-        other = copy(self)
+        other = self._copy()
         other._clocks = clocks
         return other
 
     def with_days(self, start: float, took: float) -> Masks:
         """Return the same for a run with a fixed clock, which had the times of day of these seconds since 1970."""
-        other = copy(self)
+        other = self._copy()
         other._days = start, took
+        return other
+
+    def _copy(self) -> Masks:
+        """Return a copy that is made of something else: its origin is not said."""
+        other = copy(self)
+        other.origin = ()
         return other
 
     def own_names(self) -> Mapping[bytes, bytes]:

@@ -1407,6 +1407,7 @@ def test_known_lines_are_those_of_the_same_run_and_text(monkeypatch: pytest.Monk
         found = [row.masked.text for row in rows(text, by(*origin, start=0.0))]
         assert found == ["done at 2026-11-21 07:56:03", "loss: 0.25"]
     assert [row.masked.text for row in rows(text[:-6] + b"\n", by(one, (), frozenset()))] == [masked[0], "loss:"]
+    assert by(one).with_days(START, 1.0).origin == by(one).with_files((), dict).origin == ()
 
 
 def test_half_of_the_day_behind_a_time() -> None:
