@@ -260,7 +260,11 @@ def test_a_run_that_hangs_is_ended(project: Project) -> None:
             "out.txt",
             "random.seed() without a seed seeds the generator from the system's entropy  (t.py:4)",
         ),
-        (RACE, "order.txt", "threading.Thread() runs concurrently with the others: who comes first varies  (t.py:6)"),
+        (
+            RACE,
+            "order.txt",
+            "threading.Thread() runs concurrently with the others: who comes first varies  (t.py:6, t.py:7)",
+        ),
     ],
     ids=["entropy", "one worker's seed", "race"],
 )
