@@ -190,7 +190,8 @@ def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> 
 
 LOGGED = """\
 import gzip, json, logging, os, sys, tempfile, time, zipfile
-start, dated = time.perf_counter(), time.strftime("/results/run-%Y%m%d-%H%M%S")
+start = time.perf_counter()
+dated = time.strftime("/results/run-%Y%m%d-%H%M%S_") + f"{time.time_ns() // 1000 % 10**6:06d}"
 for number, folder in enumerate((sys.argv[1], tempfile.mkdtemp(), dated)):
     os.makedirs(folder, exist_ok=True)
     logging.basicConfig(filename=folder + "/train.log", format="%(asctime)s %(message)s", level="INFO", force=True)
