@@ -98,6 +98,8 @@ _DRAWN = {
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
 
 
+_FIXED_TOO = frozenset(("clock", "figures"))
+"""Suspects that many lines ask for: one without a line of its own stands behind another one's line."""
 _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 
@@ -259,8 +261,8 @@ def _of_things(evidence: Evidence, names: Sequence[str], *, is_named: bool) -> I
     Args:
         evidence: what is known.
         names: suspects.
-        is_named: a line is named for another suspect. Then the clock is no more than what happened to be fixed too: on
-            a busy machine it moves objects in memory.
+        is_named: a line is named for another suspect. Then the clock, or figures, are no more than what happened to be
+            fixed too: on a busy machine that moves objects in memory, or puts threads in another order.
     """
     for name in sorted(names, key=lambda each: each == "clock"):  # programs measure besides
         if name == "layout" and "addresses" in names:  # the same
@@ -268,7 +270,7 @@ def _of_things(evidence: Evidence, names: Sequence[str], *, is_named: bool) -> I
         lines = [inside(place) for place in evidence.places] if name == "order" else []
         yield Finding(
             area="entropy",
-            weight=PROVEN - (2 if name == "clock" and is_named else bool(evidence.culprits) and not lines),
+            weight=PROVEN - (2 if name in _FIXED_TOO and is_named else bool(evidence.culprits) and not lines),
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
             where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),

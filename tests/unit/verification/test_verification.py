@@ -1084,6 +1084,9 @@ def test_a_clock_without_a_line_stands_behind_an_address_with_one() -> None:
     first, second, *_ = rank_causes(evidence(sources=sources, proven=("clock", "addresses")))
     assert (first.where, second.where) == ("train.py:2", "")
     assert "takes values from the time" in second.what
+    sources = {"train.py": "from joblib import Parallel\nParallel(n_jobs=4, prefer='threads')(tasks)\n"}
+    first, second, *_ = rank_causes(evidence(sources=sources, proven=("figures", "order")))
+    assert (first.where, second.where) == ("train.py:2", "")
     assert "takes values from the time" in rank_causes(evidence(sources=sources, proven=("clock",)))[0].what
 
 
