@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from envbuild.verification.dataflow.targets import last_name
 
-_STARTED = frozenset(("Thread", "Process", "Timer"))
+STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
 
 
@@ -134,11 +135,13 @@ def _made(value: ast.expr) -> Iterator[ast.Call]:
     elif isinstance(value, ast.List | ast.Tuple):
         for each in value.elts:
             yield from _made(each)
-    elif isinstance(value, ast.Call) and last_name(value.func) in _STARTED:
+    elif isinstance(value, ast.Call) and last_name(value.func) in STARTED:
         yield value
 
 
+@lru_cache(maxsize=8)
 def _parsed(source: str) -> ast.Module | None:
+    """Return the tree of a source, which is asked for once for each of its calls; nobody changes it."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -99,7 +99,7 @@ _DRAWN = {
 
 
 _FIXED_TOO = frozenset(("clock", "figures"))
-"""Suspects that many lines ask for: one without a line of its own stands behind another one's line."""
+"""Suspects that many lines ask for: one without a line of its own is reported after another one's line."""
 _OF_PROGRAM, _OF_PYTHON = 58, 39
 """Weights of a program that gave other output for the same input: in a Python the cause is in its own source."""
 

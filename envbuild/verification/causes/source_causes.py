@@ -14,7 +14,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.calls import SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
-from envbuild.verification.causes.chains import argument_at, begun_at, other_readings
+from envbuild.verification.causes.chains import STARTED, argument_at, begun_at, other_readings
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
     SHARED_GENERATOR,
@@ -281,9 +281,11 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
     """Return further lines of a cause: those that begin a thread, ask a clock again, or give a decisive argument."""
     if row["kind"] == "time":
         return other_readings(source, call.line) if shown == "culprit" else ()
+    if call.name.rpartition(".")[2] in STARTED:
+        return begun_at(source, call.line)
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
     words += call.given if call.name == TIMEOUT else ()
-    return (*begun_at(source, call.line), *(argument_at(source, call.line, words) if words else ()))
+    return argument_at(source, call.line, words) if words else ()
 
 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
