@@ -55,6 +55,23 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems without locks answer: Lustre without its option ``flock``, NFS without its daemon for locks."""
 
 
+def file_system(folder: Path, table: Path = Path("/proc/self/mountinfo")) -> str:
+    """Return the type of a folder's file system as proc_pid_mountinfo(5) names it; empty if it is not known.
+
+    Args:
+        folder: one that exists.
+        table: the mounts that this process sees.
+    """
+    with suppress(OSError):
+        device = folder.stat().st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        for line in table.read_text(errors="replace").splitlines():
+            mount, _, kind = line.partition(" - ")
+            if mount.split()[2] == number:
+                return kind.split(" ", 1)[0]
+    return ""
+
+
 def way_out(number: int | None) -> str:
     """Return what to do where the store's file system refuses a write, by the error's number."""
     if number in (errno.EACCES, errno.EPERM):

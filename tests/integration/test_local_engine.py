@@ -699,7 +699,7 @@ def test_where_the_store_cannot_be_below_an_overlay(who: str, theirs: Project, m
 
     data = project.folder.parent / "data"  # pytest's own folders are root's alone
     data.mkdir(mode=0o755)
-    project.write("outside.py", OUTSIDE)
+    project.write("outside.py", f"import time\ntime.sleep(1)  # so that its layers are looked at afterwards\n{OUTSIDE}")
     run = ("run", "--mount", f"{data}:/usr/lib/x86_64-linux-gnu/place:ro", "outside.py")
     assert call("build", "--offline", depth=0).code == 0
     usual, linked = call(*run, depth=0), call(*run, depth=2)
@@ -715,6 +715,7 @@ def test_where_the_store_cannot_be_below_an_overlay(who: str, theirs: Project, m
     newest, older = (json.loads(call("show", "--json", each["id"], depth=0).out) for each in records[:2])
     assert (newest["engine"]["storage"], older["engine"]["storage"]) == ("linked", "overlay")
     assert newest["verdict"]["checks"] == older["verdict"]["checks"]
+    assert (newest["layers"], older["layers"]) == ("unchanged", "unchanged")
     content = [[(each["path"], each["mode"], each["sha256"]) for each in one["outputs"]] for one in (newest, older)]
     assert content[0] == content[1]
     written = {path for path, error in found.items() if error == 0}

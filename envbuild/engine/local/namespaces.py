@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from envbuild.core import limits
-from envbuild.core.fs import NO_SPACE, hold, is_full, no_space
+from envbuild.core.fs import NO_SPACE, file_system, hold, is_full, no_space
 from envbuild.core.removal import remove_held, remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
@@ -339,14 +339,7 @@ def _is_judged_elsewhere(folder: Path, table: Path = Path("/proc/self/mountinfo"
 
     Root of a user namespace is a user like any other to it, and gives no file to anybody: mergerfs, gocryptfs, NFS.
     """
-    with suppress(OSError):
-        device = folder.stat().st_dev
-        number = f"{os.major(device)}:{os.minor(device)}"
-        for line in table.read_text(errors="replace").splitlines():
-            mount, _, kind = line.partition(" - ")
-            if mount.split()[2] == number:
-                return kind.startswith(_JUDGED_ELSEWHERE)
-    return False
+    return file_system(folder, table).startswith(_JUDGED_ELSEWHERE)
 
 
 def _shifted() -> tuple[int, int] | None:

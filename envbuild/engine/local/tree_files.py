@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from envbuild.core.fs import file_system
 from envbuild.engine.local.identities import gives_owners
 from envbuild.engine.local.tar_entries import (
     BLOCK,
@@ -405,7 +406,7 @@ def _is_as_written(folder: Path) -> bool:
         found = os.lstat(path)
         known.add(entry.path)
         if entry.kind == LINK:
-            if not os.path.samestat(found, os.lstat(f"{top}/{entry.target}")):
+            if not _is_linked(path, f"{top}/{entry.target}"):
                 return False
         elif stat.S_IFMT(found.st_mode) != _KINDS[entry.kind] or int(found.st_mtime) != entry.mtime:
             return False
@@ -420,6 +421,23 @@ def _is_as_written(folder: Path) -> bool:
             if any(os.getxattr(path, key, follow_symlinks=False) != value for key, value in entry.attributes):
                 return False
     return all(path in known for path in _found_below(top, ""))
+
+
+def _is_linked(path: str, target: str) -> bool:
+    """Whether two names are of one file, or of two that an overlay made of one.
+
+    Without its option ``index`` an overlay gives each name of a file of its lower layer a copy of its own as soon as
+    that name is linked or written to (Linux, Documentation/filesystems/overlayfs.rst, "Non-standard behavior").
+    """
+    found, other = os.lstat(path), os.lstat(target)
+    if os.path.samestat(found, other):
+        return True
+    if not stat.S_ISREG(found.st_mode) or file_system(Path(path).parent) != "overlay":
+        return False
+    import filecmp
+
+    first, second = ((each.st_mode, each.st_uid, each.st_gid, each.st_mtime_ns) for each in (found, other))
+    return first == second and filecmp.cmp(path, target, shallow=False)
 
 
 def _found_below(folder: str, prefix: str) -> Iterator[str]:
