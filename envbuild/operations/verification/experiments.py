@@ -39,6 +39,8 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 32
 """Lines that are left as they were: the likeliest alone, then two, four … at a time, to find the one of them."""
+_TOGETHER = 6
+"""Lines that may make runs differ together though none of them does alone: each is left out once."""
 _ASIDE = ("time.", "uuid.")
 """Calls by which programs measure how long they take, and that draw what names are made of."""
 _MINOR = ("logging.", "genericpath.exists", "genericpath.isfile", "genericpath.isdir")
@@ -519,6 +521,7 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     known = known_places(replace(evidence, proven=tuple(each for each in by_line if each != "memory")))
     places = [*dict.fromkeys((*(each.place for each in asked if each.place), *known))]
     cleared: list[str] = []
+    steady: list[str] = []
     aside: list[Evidence | None] = [None] * len(_ASIDE)
     unknown = False
     unvarying = _unvarying(runs, by_line)
@@ -555,6 +558,11 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
             cleared.append(place)
         elif laboratory.equal(runs, real):
             cleared.append(place)
+        else:
+            steady.append(place)
+    if together := _that_differ_together(laboratory, evidence, steady):
+        culprits = tuple(each for place in together for each in _culprits(asked, place))
+        return replace(evidence, culprits=culprits, cleared=tuple(cleared))
     least = next((each for each in aside if each is not None), None)
     if least is not None and _BY_LINE.issuperset(evidence.proven) and not unknown:
         return least
@@ -565,6 +573,27 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     if places and {*places} == {*unvarying, *cleared} and (unvarying or noted):
         return replace(evidence, proven=(), cleared=tuple(cleared))
     return replace(evidence, cleared=tuple(cleared))
+
+
+def _that_differ_together(laboratory: Laboratory, evidence: Evidence, places: Sequence[str]) -> Sequence[str]:
+    """Return lines if runs differ with what is real for all of them, though with one of them alone they do not.
+
+    Of two readings of a clock one says when something was put into a cache, the other how old it is.
+    """
+
+    def differ(real: Sequence[str]) -> bool:
+        runs = laboratory.with_real(evidence.proven, real)
+        runs += laboratory.with_real(evidence.proven, real, _again(len(runs)))
+        return len(runs) > 1 and not laboratory.equal(runs)
+
+    if not 1 < len(places) <= _TOGETHER or not differ(places):
+        return ()
+    needed = [*places]
+    for place in places:
+        less = [each for each in needed if each != place]
+        if len(less) > 1 and differ(less):
+            needed = less
+    return needed
 
 
 def _may_lack_records(evidence: Evidence) -> bool:

@@ -82,6 +82,7 @@ TASKS = {
     "distributed.comm.core": "for_dask.set_up_chance",
     "distributed.protocol.compression": "for_dask.set_up_chance",
     "distributed.deploy.local": "for_dask.set_up_cluster",
+    "torch.utils.data.dataloader": "for_loaders.set_up",
 }
 """The same for libraries that hand tasks to workers by what is no interface of theirs: where a version of one has it
 otherwise, its tasks have no numbers of their own, which is warned of, and the program goes on."""

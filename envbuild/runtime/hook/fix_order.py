@@ -6,9 +6,9 @@ they are the project's own. One that waits for a queue is waited for no longer. 
 take from one queue, the first takes all as long as it lives. Pools of ``multiprocessing`` have one worker. Results that
 come as they are completed come in the order of their beginning: ``as_completed`` and ``wait`` of
 ``concurrent.futures``, ``asyncio.as_completed``, ``imap_unordered`` of pools, multiprocess' too, joblib's
-``generator_unordered``, ``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn. Who waits for what
-is ready first gets all (fix_ready.py). Threads and processes of the standard library's own pools are left alone, as is
-what packages in C++ begin.
+``generator_unordered``, ``ray.wait``; PyTorch's ``recv`` from any rank takes from each in its turn, and workers of its
+``DataLoader`` make a batch when it is wanted. Who waits for what is ready first gets all (fix_ready.py). Threads and
+processes of the standard library's own pools are left alone, as is what packages in C++ begin.
 
 The lines that begin something concurrent are noted (fix.py).
 """

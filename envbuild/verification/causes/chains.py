@@ -112,6 +112,24 @@ def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
     )
 
 
+def value_lines(source: str) -> tuple[int, ...]:
+    """Return the lines of functions that read a ``.value``, as what processes share has it."""
+    tree = _parsed(source)
+    functions = (
+        node for node in (ast.walk(tree) if tree is not None else ()) if isinstance(node, ast.FunctionDef | ast.Lambda)
+    )
+    return tuple(
+        sorted(
+            {
+                node.lineno
+                for function in functions
+                for node in ast.walk(function)
+                if isinstance(node, ast.Attribute) and node.attr == "value" and isinstance(node.ctx, ast.Load)
+            }
+        )
+    )
+
+
 def _holders(tree: ast.Module, line: int) -> set[str]:
     """Return the names under which the threads or processes are kept that a line makes, or lists of them."""
     found = set()

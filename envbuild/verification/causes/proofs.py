@@ -162,7 +162,7 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
     draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
     limits = _limits(evidence)
-    limited, named = set[str](), set[str]()
+    limited, named, asked = set[str](), set[str](), set[tuple[str, str]]()
     for culprit in culprits:
         if culprit.suspect == "clock" and culprit.place in limits and not of_project(culprit.file):
             if culprit.place not in limited:  # a package asks the clock at several lines to keep to one limit
@@ -189,15 +189,27 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
                 named.add(package)
                 yield _of_hashes(evidence, culprit, package, lines)
             continue
-        by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
+        by = "" if own else f", and the package {package} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
+        where = [route_between(culprit.place, "" if own else culprit.file, culprit.line, draws)]
+        if not own:  # lines that call the package, which asks at several of its own on behalf of each
+            if (package, culprit.call) in asked:
+                continue
+            asked.add((package, culprit.call))
+            others = [each.place for each in culprits if (_package(each), each.call) == (package, culprit.call)]
+            where += [inside(place) for place in dict.fromkeys(others) if place != culprit.place]
         yield Finding(
             area="entropy",
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
-            where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
+            where=", ".join(where),
             attempt=_attempt(culprit, own=own),
         )
+
+
+def _package(culprit: Culprit) -> str:
+    """Return the package that called; empty for a line of the project."""
+    return "" if of_project(culprit.file) else culprit.module.partition(".")[0]
 
 
 def _of_hashes(evidence: Evidence, culprit: Culprit, package: str, lines: Sequence[str]) -> Finding:

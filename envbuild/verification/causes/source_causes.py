@@ -14,7 +14,7 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.calls import SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
-from envbuild.verification.causes.chains import STARTED, argument_at, begun_at, other_readings
+from envbuild.verification.causes.chains import STARTED, argument_at, begun_at, other_readings, value_lines
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
     SHARED_GENERATOR,
@@ -60,6 +60,7 @@ _SEEDS = "seeds "
 _ASKED_IN_SQL = {SQL_RANDOM: "entropy", SQL_TIME: "clock"}
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
+_SHARED_VALUES = frozenset(("multiprocessing.Value", "multiprocessing.RawValue"))
 _SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
 _ASYNC_LIMIT = "asyncio.timeout"
 _ROTATING, _LOGGED = "logging.handlers.TimedRotatingFileHandler", "logging."
@@ -283,6 +284,8 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
         return other_readings(source, call.line) if shown == "culprit" else ()
     if call.name.rpartition(".")[2] in STARTED:
         return begun_at(source, call.line)
+    if call.name in _SHARED_VALUES:
+        return value_lines(source)
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
     words += call.given if call.name == TIMEOUT else ()
     return argument_at(source, call.line, words) if words else ()

@@ -432,6 +432,20 @@ def test_two_lines_that_make_runs_differ_hide_none() -> None:
     assert not {"/workspace/train.py:12", "/workspace/train.py:27"} & {*found.cleared}
 
 
+def test_lines_that_make_runs_differ_together_alone_are_named_together() -> None:
+    """What was put into a cache at one line is too old at another: with one real time it always is, or never."""
+    sources = "import time\n" + "time.time()\n" * 3
+
+    def aged(world: World) -> object:
+        put, got, printed = (world.drawn("clock", number) for number in (2, 3, 4))
+        return (got - put if 0.5 not in (put, got) else (put == 0.5, got == 0.5)), printed == 0.5
+
+    asked = [line(number, "clock", "time.time") for number in (2, 3, 4)]
+    found = concluded(aged, 1, sources, asked)
+    assert found.proven == ("clock",)
+    assert {each.place for each in found.culprits} == {"/workspace/train.py:2", "/workspace/train.py:3"}
+
+
 def test_the_time_of_a_log_is_named_only_where_there_is_no_other() -> None:
     """A package that logs and writes archives is one line of the program: by the archives' times runs differ."""
     log, archive = line(2, "clock", "logging.Logger.info"), line(2, "clock", "gzip.GzipFile.__init__")

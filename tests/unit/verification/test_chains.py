@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.causes.chains import argument_at, attribute_lines, begun_at, other_readings
+from envbuild.verification.causes.chains import argument_at, attribute_lines, begun_at, other_readings, value_lines
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,12 @@ def test_an_argument_on_a_line_of_its_own() -> None:
 def test_lines_that_read_an_attribute() -> None:
     """Not those that set it."""
     assert attribute_lines("a = record.created\nrecord.created = 3\n", ["created"]) == (1,)
+
+
+def test_what_workers_read_of_a_shared_value_is_named_and_not_who_writes_it() -> None:
+    """Nor what the program itself reads at the end, outside of functions."""
+    source = (
+        "level = Value('d')\ndef item(self):\n    return 2 * self.level.value\nlevel.value = 1\nprint(level.value)\n"
+    )
+    assert value_lines(source) == (3,)
+    assert value_lines("def (") == ()
