@@ -28,7 +28,7 @@ from envbuild.verification.causes.evidence import (
 from envbuild.verification.causes.pools import POOLS, tasks_of
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.causes.queues import has_one_order
-from envbuild.verification.causes.routes import of_package, of_project
+from envbuild.verification.causes.routes import inside, of_package, of_project
 from envbuild.verification.dataflow.in_threads import run_by_threads
 from envbuild.verification.dataflow.uses import Use
 
@@ -184,7 +184,10 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
                 lines += [line for line, _ in given[:SHOWN]]
                 in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
             lines += _further_lines((evidence.sources or {})[path], call, row, shown)[:SHOWN]
-            found.setdefault(key, []).append(", ".join(f"{path}:{line}" for line in dict.fromkeys(lines)))
+            named = [f"{path}:{line}" for line in lines]
+            if shown == "proven" and row.get("fixed") == "order":  # what is done at once was begun there
+                named += [inside(place) for place in evidence.places if of_project(place)][:SHOWN]
+            found.setdefault(key, []).append(", ".join(dict.fromkeys(named)))
     for name, place, row in _given_nothing(evidence):
         if not any(shown == "culprit" for _, _, shown in rows):
             rows[name, "", "culprit"] = row
@@ -199,7 +202,8 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
     kinds = list[str]()
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
-        where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
+        lines_of = dict.fromkeys(line for place in places[:SHOWN] for line in place.split(", "))
+        where = ", ".join(lines_of) + (" …" if len(places) > SHOWN else "")
         called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
         weight = tight.get((name, use, shown), weight)

@@ -1415,6 +1415,14 @@ def test_an_order_that_is_proven_has_the_lines_that_began_something() -> None:
     assert cause.where == "train.py:7, lib/a.py:3"
 
 
+def test_what_collects_is_named_with_the_lines_that_began_what_it_collects() -> None:
+    """A queue's line alone leaves open who fills it; each line once, and none that a package begins on its own."""
+    source = "import multiprocessing\n\nresults = multiprocessing.Queue()\nfor each in iter(results.get, 0): f(each)\n"
+    begun = ("/workspace/lib/a.py:3", "/workspace/train.py:3", "/opt/env/lib/python3.11/site-packages/x.py:1")
+    (cause, *_) = rank_causes(evidence(proven=("order",), places=begun, sources={"train.py": source}))
+    assert (cause.what.partition(" ")[0], cause.where) == ("multiprocessing.Queue()", "train.py:3, lib/a.py:3")
+
+
 @pytest.mark.parametrize(
     ("first", "order"),
     [
