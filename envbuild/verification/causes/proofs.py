@@ -174,7 +174,7 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             yield Finding(
                 area="entropy",
                 weight=PROVEN,
-                what=f"a logged record has the time at which it was made; {_proof(evidence.proven, line=True)}",
+                what=f"a logged record has the time at which it was made; {_proof_of_lines(evidence)}",
                 where=", ".join([*read[:SHOWN], route_between(culprit.place, "", culprit.line, ())]),
                 attempt=_attempt(culprit, own=True),
             )
@@ -201,7 +201,7 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
         yield Finding(
             area="entropy",
             weight=PROVEN,
-            what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
+            what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof_of_lines(evidence)}",
             where=", ".join(where),
             attempt=_attempt(culprit, own=own),
         )
@@ -251,7 +251,7 @@ def _of_limit(evidence: Evidence, culprit: Culprit, argument: str) -> Finding:
         area="entropy",
         weight=PROVEN,
         what=f"{LIMIT} ({argument}=…) ends what takes longer, and what was done by then varies: the package "
-        f"{package} calls {culprit.call}(); {_proof(evidence.proven, line=True)}",
+        f"{package} calls {culprit.call}(); {_proof_of_lines(evidence)}",
         where=route_between(culprit.place, culprit.file, culprit.line, ()),
         attempt=f"leave {argument}= out, and stop after a number of steps, trials or evaluations",
     )
@@ -344,12 +344,17 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
 def tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:
     """Return weight and sentence of a cause in the light of the experiments that were made."""
     if shown == "culprit":
-        return PROVEN, f"{why}; {_proof(evidence.proven, line=True)}"
+        return PROVEN, f"{why}; {_proof_of_lines(evidence)}"
     if shown == "proven":
         return PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
     return (min(weight, {"refuted": REFUTED, "beside": BESIDE_PROVEN}.get(shown, weight)), why)
 
 
-def _proof(proven: Sequence[str], *, line: bool = False) -> str:
-    text = f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
-    return f"{text}, and differ if that is so but for this line" if line else text
+def _proof(proven: Sequence[str]) -> str:
+    return f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
+
+
+def _proof_of_lines(evidence: Evidence) -> str:
+    """Return what experiments showed of a line, or of lines that make runs differ together alone."""
+    several = len({each.place for each in evidence.culprits}) > 1
+    return f"{_proof(evidence.proven)}, and differ if that is so but for {'these lines' if several else 'this line'}"
