@@ -10,6 +10,12 @@ from envbuild.verification.dataflow.targets import last_name
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
+CONCURRENT = STARTED | {"Popen"}
+"""The same, with what begins at once."""
+_LOOKS = frozenset(("exists", "isfile", "is_file", "poll", "is_alive", "is_set", "done"))
+"""Last names of calls that say whether somebody else has come so far."""
+_INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
+"""Last names of calls that act on another process at once."""
 
 
 def begun_at(source: str, line: int) -> tuple[int, ...]:
@@ -110,6 +116,28 @@ def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
             }
         )
     )
+
+
+def waits_in_turns(source: str) -> tuple[int, ...]:
+    """Return the lines of loops that look, again and again, whether somebody else has come so far."""
+    tree = _parsed(source)
+    return tuple(
+        sorted(
+            {
+                node.lineno
+                for node in (ast.walk(tree) if tree is not None else ())
+                if isinstance(node, ast.While)
+                and any(isinstance(each, ast.Call) and last_name(each.func) in _LOOKS for each in ast.walk(node.test))
+            }
+        )
+    )
+
+
+def interrupts(source: str) -> tuple[int, ...]:
+    """Return the lines that end another process, or send it a signal, while it runs."""
+    tree = _parsed(source)
+    nodes = ast.walk(tree) if tree is not None else ()
+    return tuple(sorted({n.lineno for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in _INTERRUPTS}))
 
 
 def value_lines(source: str) -> tuple[int, ...]:

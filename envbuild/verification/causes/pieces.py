@@ -51,8 +51,47 @@ def _is_collected(call: ast.Call, tree: ast.Module, above: Mapping[ast.AST, ast.
         if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load)
     ]
     taken = [each for each in uses if not isinstance(each, ast.UnaryOp | ast.If | ast.While | ast.Compare | ast.BoolOp)]
+    if any(isinstance(each, ast.BinOp) and _is_block(each, tree, above) for each in taken):
+        return False
     return not taken or any(
         isinstance(each, ast.AugAssign | ast.BinOp | ast.Yield | ast.Return)
         or (isinstance(each, ast.Call) and last_name(each.func) in _COLLECTS)
         for each in taken
+    )
+
+
+def _is_block(joined: ast.BinOp, tree: ast.Module, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether the lines that a piece completes are used as a whole: how many they are varies, too.
+
+    ``*lines, rest = (rest + piece).split(…)``, and then ``mean(lines)`` in place of ``for line in lines``.
+    """
+    node: ast.AST | None = joined
+    while node is not None and not isinstance(node, ast.stmt):
+        node = above.get(node)
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple | ast.List):
+        return False
+    starred = [each.value for each in node.targets[0].elts if isinstance(each, ast.Starred)]
+    names = {each.id for each in starred if isinstance(each, ast.Name)}
+    uses = (
+        (each, above.get(each))
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and each.id in names and isinstance(each.ctx, ast.Load)
+    )
+    return any(
+        not isinstance(parent, ast.If | ast.While | ast.UnaryOp | ast.BoolOp | ast.Starred)
+        and not (isinstance(parent, ast.For) and parent.iter is each)
+        and not (isinstance(parent, ast.comprehension) and _is_kept(above.get(parent), above))
+        and not (isinstance(parent, ast.Call) and last_name(parent.func) in _COLLECTS)
+        and not (isinstance(parent, ast.Call) and last_name(parent.func) == "map" and _is_kept(parent, above))
+        for each, parent in uses
+    )
+
+
+def _is_kept(made: ast.AST | None, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether what is made of lines is gone through, or put behind what came before."""
+    parent = above.get(made) if made is not None else None
+    return (
+        isinstance(parent, ast.AugAssign | ast.Expr)
+        or (isinstance(parent, ast.For) and parent.iter is made)
+        or (isinstance(parent, ast.Call) and last_name(parent.func) in _COLLECTS)
     )

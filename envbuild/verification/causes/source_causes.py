@@ -14,7 +14,16 @@ from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.calls import SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
-from envbuild.verification.causes.chains import STARTED, argument_at, begun_at, other_readings, value_lines
+from envbuild.verification.causes.chains import (
+    CONCURRENT,
+    STARTED,
+    argument_at,
+    begun_at,
+    interrupts,
+    other_readings,
+    value_lines,
+    waits_in_turns,
+)
 from envbuild.verification.causes.evidence import (
     ON_DEMAND,
     SHARED_GENERATOR,
@@ -283,11 +292,12 @@ def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str
 
 
 def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) -> tuple[int, ...]:
-    """Return further lines of a cause: those that begin a thread, ask a clock again, or give a decisive argument."""
+    """Return further lines of a cause: what begins a thread, waits, asks a clock again, gives an argument."""
     if row["kind"] == "time":
         return other_readings(source, call.line) if shown == "culprit" else ()
-    if call.name.rpartition(".")[2] in STARTED:
-        return begun_at(source, call.line)
+    if call.name.rpartition(".")[2] in CONCURRENT:
+        begun = begun_at(source, call.line) if call.name.rpartition(".")[2] in STARTED else ()
+        return (*begun[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
     if call.name in _SHARED_VALUES:
         return value_lines(source)
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]

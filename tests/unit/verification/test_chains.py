@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.causes.chains import argument_at, attribute_lines, begun_at, other_readings, value_lines
+from envbuild.verification.causes.chains import (
+    argument_at,
+    attribute_lines,
+    begun_at,
+    interrupts,
+    other_readings,
+    value_lines,
+    waits_in_turns,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +78,10 @@ def test_what_workers_read_of_a_shared_value_is_named_and_not_who_writes_it() ->
     )
     assert value_lines(source) == (3,)
     assert value_lines("def (") == ()
+
+
+def test_who_looks_again_and_again_whether_something_is_there_is_named() -> None:
+    """How often it looks varies, whatever it does meanwhile; a wait has no loop."""
+    source = "p = Popen(w)\nwhile not path.exists():\n    f()\nwhile p.poll() is None: f()\nwhile left:\n    p.wait()\n"
+    assert waits_in_turns(source) == (2, 4)
+    assert interrupts("p.send_signal(signal.SIGUSR1)\nos.kill(pid, 9)\np.wait()\n") == (1, 2)

@@ -19,6 +19,15 @@ LOOP = "while chunk := r.recv(4096):\n"
         ("data = os.read(fd, 1024)\nuse(data)\n", [1]),
         ("text = s.recv(64).decode()\n", [1]),
         ("async def f():\n    data = await loop.run(s.recv(64))\n", [2]),
+        (
+            LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    means.append(mean(float(v) for v in lines))\n",
+            [1],
+        ),
+        (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    w = step(w, lines)\n", [1]),
+        (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    for line in lines:\n        use(line)\n", []),
+        (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    rows.extend(map(float, lines))\n", []),
+        (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    rows += [float(v) for v in lines]\n", []),
+        (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    rows.extend(lines)\n", []),
         # put together, passed on, or nothing but counted
         (LOOP + "    buffer += chunk\n    use(buffer)\n", []),
         ("while True:\n    chunk = s.recv(9)\n    if not chunk:\n        break\n    parts.append(chunk)\n", []),
