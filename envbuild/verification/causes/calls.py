@@ -12,6 +12,7 @@ from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.pieces import used_in_pieces
 from envbuild.verification.causes.queues import given_up, left_behind
+from envbuild.verification.causes.turns import loops_that_look
 from envbuild.verification.dataflow.targets import last_name, named_calls
 from envbuild.verification.dataflow.uses import Use, Uses
 
@@ -28,6 +29,8 @@ UNORDERED = "generator_unordered"
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
+FIRST_AT_BARRIER = "Barrier.wait"
+MEANWHILE = "while running"
 FOREST = "forest n_jobs="
 _FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
 """Models of scikit-learn whose predictions threads add up in any order (``_forest._accumulate_prediction``)."""
@@ -284,6 +287,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
     yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
+    yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
+    barriers = {name for name, call in named_calls(tree) if last_name(call.func) == "Barrier"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
             yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
@@ -301,6 +306,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
                 yield Call(name=SQL_RANDOM, line=node.lineno + node.value.count("\n", 0, drawn.start()))
         elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
             yield Call(name=FINALIZER, line=node.lineno)
+        elif isinstance(node, ast.Compare | ast.Assign | ast.NamedExpr | ast.UnaryOp | ast.If):
+            waited = _waits_at(barriers, node)
+            yield from (Call(name=FIRST_AT_BARRIER, line=each.lineno, use="decides") for each in waited)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in STARTING:
@@ -308,6 +316,18 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
                 if _is_isolated(node):
                     yield Call(name=ISOLATED, line=node.lineno)
             yield from _given_as_text(node, name)
+
+
+def _waits_at(barriers: Collection[str], node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls directly below a node that wait at a barrier: their value says who came when."""
+    for each in ast.iter_child_nodes(node):
+        if (
+            isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and each.func.attr == "wait"
+            and last_name(each.func.value) in barriers
+        ):
+            yield each
 
 
 def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:

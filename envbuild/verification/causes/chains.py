@@ -6,14 +6,13 @@ import ast
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
+from envbuild.verification.causes.turns import loops_that_look
 from envbuild.verification.dataflow.targets import last_name
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
 CONCURRENT = STARTED | {"Popen"}
 """The same, with what begins at once."""
-_LOOKS = frozenset(("exists", "isfile", "is_file", "poll", "is_alive", "is_set", "done"))
-"""Last names of calls that say whether somebody else has come so far."""
 _INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
 """Last names of calls that act on another process at once."""
 
@@ -121,16 +120,7 @@ def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
 def waits_in_turns(source: str) -> tuple[int, ...]:
     """Return the lines of loops that look, again and again, whether somebody else has come so far."""
     tree = _parsed(source)
-    return tuple(
-        sorted(
-            {
-                node.lineno
-                for node in (ast.walk(tree) if tree is not None else ())
-                if isinstance(node, ast.While)
-                and any(isinstance(each, ast.Call) and last_name(each.func) in _LOOKS for each in ast.walk(node.test))
-            }
-        )
-    )
+    return tuple(sorted({line for line, _ in loops_that_look(tree)})) if tree is not None else ()
 
 
 def interrupts(source: str) -> tuple[int, ...]:

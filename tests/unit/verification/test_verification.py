@@ -1244,6 +1244,42 @@ def test_arguments_decide_whether_a_call_repeats(call: str, named: bool) -> None
 @pytest.mark.parametrize(
     ("call", "named"),
     [
+        ("if barrier.wait() == 0: f()", True),
+        ("number = barrier.wait()", True),
+        ("if not barrier.wait(): f()", True),
+        ("barrier.wait()", False),
+        ("if event.wait() == 0: f()", False),
+    ],
+)
+def test_who_comes_first_to_a_barrier_varies(call: str, *, named: bool) -> None:
+    """Its ``wait`` gives each of those that wait a number; who waits for nothing but the others does not care."""
+    found = rank_causes(evidence(sources={"train.py": f"barrier = threading.Barrier(2)\n{call}\n"}))
+    assert [cause.where for cause in found if cause.what.startswith("wait() at a barrier says which")] == [
+        "train.py:2"
+    ] * named
+
+
+@pytest.mark.parametrize(
+    ("loop", "named"),
+    [
+        ("while child.poll() is None: model.step()", True),
+        ("while not flag.is_set() and left: steps += 1", True),
+        ("while not path.exists(): time.sleep(random.uniform(0, 1))", True),
+        ("while child.poll() is None: time.sleep(0.1)", False),
+        ("while not path.exists():\n    if time.monotonic() > end: raise TimeoutError(path)\n    time.sleep(1)", False),
+        ("while path.exists(): number += 1", False),
+        ("while left: model.step()", False),
+    ],
+)
+def test_what_is_done_until_somebody_else_has_come_so_far_varies(loop: str, *, named: bool) -> None:
+    """A loop that waits and says so does nothing that varies; nor does one that looks for a name that is free."""
+    found = [cause for cause in rank_causes(evidence(sources={"train.py": f"{loop}\n"})) if "a loop" in cause.what]
+    assert [cause.where for cause in found] == ["train.py:1"] * named
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
         ("dist.recv(got)", True),
         ("dist.irecv(tensor=got, src=None)", True),
         ("dist.recv(got, 1)", False),
