@@ -12,8 +12,27 @@ _RUNNING = frozenset(("poll", "is_alive", "is_set", "done", "running"))
 _THERE = frozenset(("exists", "isfile", "is_file"))
 """The same of files: one looks for what is not there yet; for what is there, a name is sought that is free."""
 _NOTHING = frozenset(
-    "sleep wait print write flush join debug info warning time monotonic perf_counter append exit format len "
-    "RuntimeError TimeoutError SystemExit".split()
+    [
+        "sleep",
+        "wait",
+        "print",
+        "write",
+        "flush",
+        "join",
+        "debug",
+        "info",
+        "warning",
+        "time",
+        "monotonic",
+        "perf_counter",
+        "append",
+        "exit",
+        "format",
+        "len",
+        "RuntimeError",
+        "TimeoutError",
+        "SystemExit",
+    ]
 )
 """Last names of calls that a loop may make as often as it likes, and results are the same."""
 
