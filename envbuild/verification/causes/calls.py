@@ -44,7 +44,7 @@ _COMMANDS = frozenset(
 _SHELL_RANDOM = "$RANDOM"
 _PATHS = lazy(
     r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
-    r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
+    r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname|\bSC_AVPHYS_PAGES\b"
 )
 """Files that have another content in each run."""
 _LIMITS = {
@@ -636,8 +636,10 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
 
 
 def _has_port(node: ast.Call) -> bool:
-    """Whether an address is given with a port that is not 0, so that the system chooses none."""
+    """Whether an address is given with a port that is not 0, so that the system chooses none, or is a path."""
     address = node.args[0] if node.args else None
+    if isinstance(address, ast.JoinedStr) or isinstance(getattr(address, "value", None), str | bytes):
+        return True
     port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
     return isinstance(port, ast.Constant) and port.value != 0
 

@@ -203,8 +203,8 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
                 (name for name in differing if posixpath.basename(name) in f"{each.text} {each.command.context}"), ""
             )
             shown = f"{WORKSPACE}/{where}" in started_by
-            where = f"{path}:{_line_of(each, source)}"
-            yield _finding(each, where, named, evidence.refuted, shown=shown)
+            lines = dict.fromkeys((*_lines_with(each, source), _line_of(each, source)))
+            yield _finding(each, ", ".join(f"{path}:{line}" for line in lines), named, evidence.refuted, shown=shown)
     yield from _of_the_run(evidence, differing)
 
 
@@ -212,6 +212,13 @@ def _line_of(found: _Suspicion, source: str) -> int:
     """Return the line that has the words that start programs at once, if one alone has them; else that of the call."""
     lines = [number for number, line in enumerate(source.splitlines(), 1) if found.at_once and found.at_once in line]
     return lines[0] if len(lines) == 1 else found.command.line
+
+
+def _lines_with(found: _Suspicion, source: str) -> list[int]:
+    """Return the line that has the words of a program that draws, if one alone has them: a text with a name."""
+    words = found.command.shown
+    lines = [number for number, line in enumerate(source.splitlines(), 1) if found.draws and words in line]
+    return lines if len(lines) == 1 else []
 
 
 def _of_the_run(evidence: Evidence, differing: Sequence[str]) -> Iterator[Finding]:

@@ -69,6 +69,7 @@ _SEEDS = "seeds "
 _ASKED_IN_SQL = {SQL_RANDOM: "entropy", SQL_TIME: "clock"}
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
+_KEY = ".authkey"
 _SHARED_VALUES = frozenset(("multiprocessing.Value", "multiprocessing.RawValue"))
 _SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
 _ASYNC_LIMIT = "asyncio.timeout"
@@ -338,6 +339,8 @@ def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str
     """
     if culprit.suspect not in _suspects_of(row):
         return False
+    if row["call"] == _KEY:  # which is drawn when the module is imported
+        return culprit.call.startswith("multiprocessing.")
     made = culprit.call.startswith(f"{row['call']}.")
     return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
 

@@ -1260,6 +1260,31 @@ def test_who_comes_first_to_a_barrier_varies(call: str, *, named: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("server.bind('a.sock'); connection, _ = server.accept()", "accept() of a socket gives whoever connects first"),
+        ("server.bind(('', 0))", "bind() of a socket takes a port"),
+        ("size = os.sysconf('SC_AVPHYS_PAGES') // 4", "the memory that is free (SC_AVPHYS_PAGES) is another figure"),
+    ],
+)
+def test_what_the_system_chooses_is_named(line: str, what: str) -> None:
+    """A socket that is a file has no port."""
+    (first, *others) = rank_causes(evidence(sources={"train.py": f"{line}\nuse(size)\n"}))
+    assert (first.what[: len(what)], first.where, others) == (what, "train.py:1", [])
+
+
+def test_the_key_of_processes_is_drawn_where_their_module_is_imported() -> None:
+    """The line that takes it is the cause, not the import, where an experiment finds the draw."""
+    culprit = Culprit(
+        suspect="entropy", call="multiprocessing.<module>", module="__main__", place="/workspace/train.py:1",
+        file="/workspace/train.py", line=1,
+    )  # fmt: skip
+    source = "import multiprocessing\nkey = multiprocessing.current_process().authkey\n"
+    found = rank_causes(evidence(proven=("entropy",), culprits=(culprit,), sources={"train.py": source}))
+    assert found[0].where == "train.py:2"
+
+
+@pytest.mark.parametrize(
     ("loop", "named"),
     [
         ("while child.poll() is None: model.step()", True),
