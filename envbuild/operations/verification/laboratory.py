@@ -32,6 +32,8 @@ LONGEST = 600.0
 """Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
 RUNS = 40
 """Of all experiments that look for a cause, and as many again to prove it."""
+_SECOND = 1.1
+"""Seconds after which whole ones are others for certain."""
 _NO_LINE = "-"
 """In the place of a line (fix.py): no line gets what is real."""
 _SHIFT = 300
@@ -132,6 +134,10 @@ class Laboratory:
         what = f"one line not fixed: {shown}" if len(places) == 1 else f"{len(places)} lines not fixed: {shown} …"
         what = what if places else "a fixed clock for each line"
         return self._runs(1, f"{what}{again}", variables)
+
+    def later(self) -> None:
+        """Wait until a clock of whole seconds shows another one than in the last run."""
+        time.sleep(_SECOND)
 
     def observed(
         self, count: int, purpose: str, clock: Setting | None, look: Callable[[Repeated, Ran, Setting | None], None]

@@ -123,7 +123,7 @@ def of_programs(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Findi
     """
     for culprit in evidence.programs[:SHOWN]:
         where = route_between(culprit.place, "", 0, ())
-        known = [each for each in causes if each.where == where and _says_of_program(each.what)]
+        known = [each for each in causes if where in each.where.split(", ") and _says_of_program(each.what)]
         if known:
             yield from (msgspec.structs.replace(each, weight=max(each.weight, _OF_PROGRAM)) for each in known)
             continue

@@ -1298,7 +1298,9 @@ def test_the_key_of_processes_is_drawn_where_their_module_is_imported() -> None:
 )
 def test_what_is_done_until_somebody_else_has_come_so_far_varies(loop: str, *, named: bool) -> None:
     """A loop that waits and says so does nothing that varies; nor does one that looks for a name that is free."""
-    found = [cause for cause in rank_causes(evidence(sources={"train.py": f"{loop}\n"})) if "a loop" in cause.what]
+    found = [
+        cause for cause in rank_causes(evidence(sources={"train.py": f"{loop}\n"})) if "a loop that waits" in cause.what
+    ]
     assert [cause.where for cause in found] == ["train.py:1"] * named
 
 
