@@ -44,6 +44,8 @@ NUMBERED = _words(
 """What is counted: ``steps_elapsed`` is no time, and days that have elapsed are those of a simulation."""
 _BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
 """Of a program: ``time_since_start``; the time since a diagnosis is data."""
+_STATISTIC = lazy(r"mean|avg|average|median|std|stdev|stddev|max|p\d{1,2}")
+"""What is computed of several times: ``latency_p95`` is one, ``fit_time_std`` too. ``min`` is a unit as well."""
 _LOAD = (["load", "average"], ["load", "avg"], ["loadavg"])
 """Of the machine, as ``os.getloadavg`` returns it."""
 _MEMORY = _words("memory mem rss vram")
@@ -136,6 +138,10 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if last == "took" or words[-2:] == ["time", "taken"]:
         return "time" if NUMBERED.isdisjoint(words) else None
+    if before and _STATISTIC.fullmatch(last) is not None:
+        known = kind_of(" ".join(words[:-1]))
+        if known in ("time", "rate"):
+            return known
     if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
     if (last in _MEMORY and all(map(_has_memory, words[:-1]))) or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
