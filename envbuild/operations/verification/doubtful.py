@@ -221,7 +221,11 @@ def find_doubts(
     changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
     moments = [dict(left.moments(at)) for at in range(len(left.runs))]
     changing += [place for place in _common(moments) if _differ([each[place] for each in moments])]
-    memory = [{**few, **sure, **moved} for few, sure, moved in zip(used, memory, moments, strict=True)]
+    pauses = [dict(left.pauses(at)) for at in range(len(left.runs))]
+    changing += [place for place in _common(pauses) if _differ([each[place] for each in pauses])]
+    memory = [
+        {**few, **sure, **moved, **slept} for few, sure, moved, slept in zip(used, memory, moments, pauses, strict=True)
+    ]
     orders = [stream for stream in STREAMS if in_other_order(left.runs, stream)]
     orders = [stream for stream in orders if not is_order_of_jobs(left, stream)]
     few = [stream for stream in STREAMS if stream not in orders and in_other_order(left.runs, stream, few=True)]
