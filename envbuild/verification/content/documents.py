@@ -341,7 +341,7 @@ def _value(
                 values.number(out, below(path, f"[{name}]", ""), key, each, each.text)
             return
         for name, each in value.items():
-            place = below(path, counted_name(out, path, name, "names of entries"))
+            place = below(path, counted_name(out, path, name, "names of entries", without_uuids=True))
             if tag and isinstance(each, Number) and name.lower() == "value":
                 values.number(out, below(place, tag, " "), tag, each, each.text)
                 continue

@@ -352,7 +352,7 @@ class _Walk:
         names = tuple(name for name, _ in pairs if isinstance(name, str))
         for name, each in pairs:
             if isinstance(name, str):
-                counted = counted_name(out, path, name, "names of entries")
+                counted = counted_name(out, path, name, "names of entries", without_uuids=True)
                 place = below(path, counted)
                 out.add(path, counted)
                 if name == _ETA and _OF_A_RUN.issubset(names) and _is_seconds(each):
