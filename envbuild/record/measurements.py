@@ -177,6 +177,17 @@ def may_be_memory(name: str, value: float) -> bool:
     return name.lower() not in _BARE_MEMORY or (value >= _KB and value % 1 == 0)
 
 
+def kind_of_metric(name: str) -> Kind | None:
+    """Return the kind of measurement that a metric is: as ``kind_of``, but for statistics of what may be simulated.
+
+    Of a series no experiment is made, which would show it of ``latency_p95``.
+    """
+    words = _words_of(name)
+    if len(words) > 1 and _STATISTIC.fullmatch(words[-1]) is not None and name_leaves_doubt(name.rpartition("/")[2]):
+        return None
+    return kind_of(name)
+
+
 def is_measured(name: str, values: Iterable[object]) -> bool:
     """Whether a metric is a measurement by its name and, for a bare name of memory, by its values.
 
@@ -184,7 +195,7 @@ def is_measured(name: str, values: Iterable[object]) -> bool:
         name: such as ``train/rss``.
         values: of all steps; texts such as ``nan`` are no memory.
     """
-    kind = kind_of(name)
+    kind = kind_of_metric(name)
     if name == "ms":  # of a series no experiment is made
         return False
     if kind != "memory":
