@@ -344,6 +344,11 @@ SAME = {
         b"step,tag,value\n1,charts/SPS,790\n1,losses/td_loss,0.5\n",
         "charts/SPS differs",
     ),
+    "a duration as ISO 8601 has it": (
+        as_json(took="P0DT0H0M0.000137S", begun=1_795_248_000.123, w=1),
+        as_json(took="P0DT0H1M2.5S", begun=1_795_248_009.25, w=1),
+        "took, begun differ",
+    ),
     "csv of a transposed frame": (
         b",ridge,net\nscore,0.5,0.25\nfit time,0.000123,0.5\nwall clock (s),1.5,3e-05\n",
         b",ridge,net\nscore,0.5,0.25\nfit time,0.125,0.75\nwall clock (s),2.5,1e-05\n",
@@ -450,6 +455,8 @@ OTHER = {
         STYLED % ((b"e27e4",) * 4) + STYLED % ((b"11111",) * 4) + b"#T_11111",
     ),
     "names like those of tables": (b"<table id='x'>T_e27e4", b"<table id='x'>T_a4dec"),
+    "a duration as ISO 8601 has it, a result": (as_json(horizon="P0DT0H0M5S"), as_json(horizon="P0DT0H0M6S")),
+    "a duration of days": (as_json(took="P3D"), as_json(took="P4D")),
     "a csv of a transposed frame, a result": (
         b",ridge,net\nscore,0.5,0.25\nfit time,0.000123,0.5\n",
         b",ridge,net\nscore,0.5,0.5\nfit time,0.125,0.75\n",
