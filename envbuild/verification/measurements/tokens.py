@@ -20,6 +20,7 @@ from envbuild.verification.measurements.clockwork import (
     Span,
     When,
     is_date,
+    is_deviation,
     is_stopwatch,
     is_time_of_day,
     kind_of_numbers,
@@ -30,6 +31,7 @@ from envbuild.verification.measurements.labels import (
     may_be_memory,
     may_be_mentioned,
     may_be_time,
+    names_deviation,
     names_no_time,
     own_name,
     place_name,
@@ -140,6 +142,9 @@ def of_texts(
         # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
         if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
             return None
+        if kind is None and _is_deviation(texts[0][1], tokens, name, header):
+            found.append(Piece(where="", kind="duration"))
+            continue
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
         aside = aside or (alone and _is_alone(kind, texts[0][1], tokens, name, header))
@@ -256,6 +261,16 @@ def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, h
         return False
     shares = header is not None and header.column(text, token.at) == "%"
     return shares or _OF_RATIO.match(token.after) is not None or _is_named(text, token, name, header, "ratio")
+
+
+def _is_deviation(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether numbers are a deviation of durations by their name, and by what they are with each clock."""
+    token = tokens[0][1]
+    if {token.kind for _, token in tokens} != {"number"}:
+        return False
+    column = header.column(text, token.at) if header is not None else ""
+    named = own_name(token.before) or column or place_name(name)
+    return names_deviation(f"{named} ") and is_deviation([(when, number_of(token.text)) for when, token in tokens])
 
 
 def _is_alone(
