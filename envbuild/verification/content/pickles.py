@@ -509,7 +509,7 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q", "m8": "q"}
 _FLOATS = frozenset("fd")
 
 
