@@ -121,8 +121,8 @@ class InDoubt:
         places: those that differ.
         doubtful: the places that may be results by their words.
         short: places of such numbers that have few digits, so that experiments show less.
-        memory: places of what was left out as memory, or as a moment of the run with something drawn in it; no
-            experiments are made of them.
+        memory: places of what was left out as memory, as a pause, or as a moment of the run with something drawn in it;
+            no experiments are made of them.
         orders: streams of several processes whose lines came in another order in each run.
         few: those whose lines came in another order in some runs: luck has few orders to choose from, so that none of
             them is shown to be a result.

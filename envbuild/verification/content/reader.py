@@ -98,8 +98,8 @@ def _of_rolling_log(path: Path, data: bytes, masks: Masks) -> Content | None:
         return None
 
     def opened(out: Canonical) -> frozenset[str]:
-        _opened(out, "", b"".join(files), 0)
         out.leave_out_line(PLACE, " ".join(str(len(each)) for each in files))
+        _opened(out, "", b"".join(files), 0)
         return frozenset(f"{path.name}.{number}" for number in range(1, len(files)))
 
     content = _content(masks, opened)

@@ -11,7 +11,7 @@ import pytest
 
 from envbuild.record.model import Output
 from envbuild.verification.channels import file_table, readers
-from envbuild.verification.content import read, read_file
+from envbuild.verification.content import compare, read, read_file
 from envbuild.verification.files import FileTable, masks_of
 from envbuild.verification.ran import Ran
 from tests.support.records import record
@@ -87,6 +87,7 @@ def test_a_log_is_one_file_wherever_it_rolled_over(tmp_path: Path) -> None:
     runs = [_logged(tmp_path / name, each, limit=200) for name, each in times.items()]
     assert len({len(run.record.outputs) for run in runs}) > 1
     assert all(run.contents["app.log"].rolls for run in runs)
+    assert compare(runs[0].contents["app.log"], runs[1].contents["app.log"]).left_out[0] == "where its files begin"
     assert _are_equal(runs)
 
 
