@@ -176,7 +176,7 @@ def numbers_in(texts: Sequence[str]) -> list[list[Number]]:
 def identities_in(texts: Sequence[tuple[When, str]], name: str, header: Header | None) -> Iterator[str]:
     """Yield the draws that are identities by their names in texts of several runs."""
     split = [(when, *_split(text)) for when, text in texts]
-    if len({skeleton for _, skeleton, _ in split}) > 1:
+    if len({skeleton for _, skeleton, _ in split}) != 1:
         return
     for at, token in enumerate(split[0][2]):
         tokens = [(when, found[at]) for when, _, found in split]

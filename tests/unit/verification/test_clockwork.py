@@ -563,6 +563,13 @@ def test_places_of_some_runs_alone_are_nothing_that_is_drawn() -> None:
     assert not may_be_drawn([Seen(when=Span(1, 2), sources=places), Seen(when=settings(START)[0], sources={})])
 
 
+def test_places_of_some_runs_alone_follow_no_clock() -> None:
+    """Where entropy is known too; one run has a column of dates that another one has none of."""
+    one = [(when, each) for when, each in zip(settings(START, all_known=True), ("a", "b", "c", "d"), strict=True)]
+    runs = [Seen(when=when, sources={"log.json": [(name, "1")]}, drawn=["1b4e28ba2fa1"]) for when, name in one]
+    assert measured(runs) is None
+
+
 def test_lines_of_workers_are_put_in_one_order() -> None:
     """Whoever came first and whoever did it; where that makes more of them differ they stay as they came."""
     one, two, *_ = settings(START, all_known=True)
