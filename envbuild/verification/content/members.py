@@ -61,7 +61,7 @@ def counted_name(
             parts.append(_below("/".join(parts), common.decode("utf-8", "surrogateescape")))
     counted = "/".join(parts)
     if without_uuids and (drawn := [found[0] for found in UUID.finditer(counted)]):
-        out.note_names(drawn)
+        out.note_names([each for each in drawn if each != name])  # a whole name is noted below
         counted = UUID.sub("⟨name⟩", counted)
     if counted != name:
         place = f"{path}: {what}" if path else what

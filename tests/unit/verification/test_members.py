@@ -17,7 +17,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Output
 from envbuild.verification.content import Content, compare, read
-from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.canonical import Canonical, with_shared_names
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.files import masks_of
 from tests.support.records import record, sha
@@ -181,7 +181,21 @@ def test_drawn_names_of_entries_are_left_out(make: Callable[..., bytes]) -> None
     names = [_opened(make(each)).names for each in (one, other)]
     assert names[0]
     assert names[0] != names[1]
+    assert len(_opened(make(str(uuid.UUID(int=3, version=4)))).names) == 1
     assert not _same(_zip(f"{one}/w"), _zip(f"{other}/w"))
+
+
+@pytest.mark.parametrize("write", [json.dumps, pickle.dumps])
+def test_which_drawn_name_of_an_entry_is_named_again_counts(write: Callable[..., str | bytes]) -> None:
+    """The best of several runs that are kept under drawn names."""
+
+    def content(first: int, best: int) -> Content:
+        names = [str(uuid.UUID(int=first + number, version=4)) for number in range(3)]
+        text = write({"runs": dict.fromkeys(names, 0.25), "best": names[best]})
+        return _opened(text.encode() if isinstance(text, str) else text)
+
+    assert compare(*with_shared_names([content(10, 1), content(20, 1)])).same
+    assert not compare(*with_shared_names([content(10, 1), content(20, 2)])).same
 
 
 def _packed(kind: str, members: dict[str, bytes]) -> bytes:
