@@ -214,7 +214,7 @@ class FileTable:
             for at in places
         ]
 
-    def _is_one_log(self, name: str) -> bool:
+    def is_one_log(self, name: str) -> bool:
         """Whether a log that begins new files when one is full does so by one limit in all runs."""
         outputs = [(at, table[name]) for at, table in enumerate(self._outputs) if name in table]
         found = [(self.runs[at].contents.get(output.path), output.size) for at, output in outputs]
@@ -233,7 +233,7 @@ class FileTable:
     def _classify(self, name: str) -> None:
         """Put the runs that have a file into classes of equal content."""
         classes: dict[tuple[str, str], str] = {}
-        one_log = self._is_one_log(name)
+        one_log = self.is_one_log(name)
         for at, table in enumerate(self._outputs):
             if name not in table:
                 continue

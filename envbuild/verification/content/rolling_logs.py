@@ -11,11 +11,13 @@ Source: Lib/logging/handlers.py of CPython, ``RotatingFileHandler.shouldRollover
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
 from envbuild.core.fs import read_foreign
 from envbuild.core.patterns import lazy
+from envbuild.record.model import Output
 from envbuild.verification.content.canonical import FILE, Content
 
 PLACE = "where its files begin"
@@ -41,6 +43,11 @@ def older_files(path: Path) -> list[bytes]:
             return []
         found.append(data)
     return found[::-1]
+
+
+def in_order(outputs: Iterable[Output]) -> list[Output]:
+    """Return the older files of a log, the oldest first."""
+    return sorted(outputs, key=lambda each: -int(each.path.rpartition(".")[2]))
 
 
 def limits(files: list[bytes]) -> tuple[int, int]:
