@@ -25,7 +25,6 @@ from envbuild.verification.content.canonical import Canonical, Leaves, Unreadabl
 from envbuild.verification.content.parquet_pages import Column, may_have_nan, numbers_of, texts_of
 from envbuild.verification.content.schemas import Pair, form_of_message
 from envbuild.verification.content.thrift import Thrift
-from envbuild.verification.measurements.labels import names_time
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -119,7 +118,7 @@ def _column(
 
 
 def _are_shown(out: Leaves, where: str, data: bytes, facts: dict[int, Any], schema: dict[str, dict[int, Any]]) -> bool:
-    """Show the numbers of a column whose name allows for a time one by one, as experiments ask for them.
+    """Show the numbers of a column without a result's name one by one, as experiments ask for them.
 
     How long packed ones are follows from what they are, so that nothing is known of these.
     """
@@ -127,7 +126,7 @@ def _are_shown(out: Leaves, where: str, data: bytes, facts: dict[int, Any], sche
     code = _NUMBERS.get(facts[1])
     if code not in _FLOATING or len(facts[3]) != 1 or name not in schema or not 0 < facts[5] <= _SHOWN:
         return False
-    if not names_time(name) or schema[name].get(3) not in (_REQUIRED, _OPTIONAL):
+    if names_result(name) or schema[name].get(3) not in (_REQUIRED, _OPTIONAL):
         return False
     trial = Canonical(masks=out.masks, left=out.left)
     try:
