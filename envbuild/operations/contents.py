@@ -160,9 +160,13 @@ def noted(side: Side, contents: Mapping[str, Content]) -> Side:
 
 
 def note(record: Record, contents: Mapping[str, Content]) -> Record:
-    """Return a record with the digests of contents, by path, and with the files that count by them."""
+    """Return a record with the digests of contents, by path, and with the files that count by them.
+
+    Without those of logs that begin new files: whether these do so at the same limit, digests do not say.
+    """
     from envbuild.verification.files import parts_of
 
+    contents = {path: each for path, each in contents.items() if each.rolls is None}
     if not contents:
         return record
     parts = parts_of(contents)

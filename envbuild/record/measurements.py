@@ -44,6 +44,8 @@ NUMBERED = _words(
 """What is counted: ``steps_elapsed`` is no time, and days that have elapsed are those of a simulation."""
 _BEGINNINGS = _words("start started begin beginning restore restart init launch boot")
 """Of a program: ``time_since_start``; the time since a diagnosis is data."""
+_STATISTIC = lazy(r"mean|avg|average|median|std|stdev|stddev|max|p\d{1,2}")
+"""What is computed of several times: ``latency_p95`` is one, ``fit_time_std`` too. ``min`` is a unit as well."""
 _LOAD = (["load", "average"], ["load", "avg"], ["loadavg"])
 """Of the machine, as ``os.getloadavg`` returns it."""
 _MEMORY = _words("memory mem rss vram")
@@ -136,6 +138,10 @@ def kind_of(name: str) -> Kind | None:
         return "time"
     if last == "took" or words[-2:] == ["time", "taken"]:
         return "time" if NUMBERED.isdisjoint(words) else None
+    if before and _STATISTIC.fullmatch(last) is not None:
+        known = kind_of(" ".join(words[:-1]))
+        if known in ("time", "rate"):
+            return known
     if words[-2:] == ["wall", "clock"] or last == "wallclock" or words == ["train", "wall"]:
         return "time"
     if (last in _MEMORY and all(map(_has_memory, words[:-1]))) or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
@@ -171,6 +177,17 @@ def may_be_memory(name: str, value: float) -> bool:
     return name.lower() not in _BARE_MEMORY or (value >= _KB and value % 1 == 0)
 
 
+def kind_of_metric(name: str) -> Kind | None:
+    """Return the kind of measurement that a metric is: as ``kind_of``, but for statistics of what may be simulated.
+
+    Of a series no experiment is made, which would show it of ``latency_p95``.
+    """
+    words = _words_of(name)
+    if len(words) > 1 and _STATISTIC.fullmatch(words[-1]) is not None and name_leaves_doubt(name.rpartition("/")[2]):
+        return None
+    return kind_of(name)
+
+
 def is_measured(name: str, values: Iterable[object]) -> bool:
     """Whether a metric is a measurement by its name and, for a bare name of memory, by its values.
 
@@ -178,7 +195,7 @@ def is_measured(name: str, values: Iterable[object]) -> bool:
         name: such as ``train/rss``.
         values: of all steps; texts such as ``nan`` are no memory.
     """
-    kind = kind_of(name)
+    kind = kind_of_metric(name)
     if name == "ms":  # of a series no experiment is made
         return False
     if kind != "memory":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cache
 from typing import Protocol
@@ -16,6 +16,7 @@ from envbuild.verification.content.canonical import Content
 from envbuild.verification.content.lance import may_be_parts as may_be_of_lance
 from envbuild.verification.content.names import common_names, drawn_names, masked_path, may_be_cached, own_names
 from envbuild.verification.content.ocdbt import may_be_parts
+from envbuild.verification.content.rolling_logs import fit_one_limit
 from envbuild.verification.masking.days import Clocks
 from envbuild.verification.masking.masks import Masks
 
@@ -141,7 +142,7 @@ def parts_of(contents: Mapping[str, Content]) -> Mapping[str, str]:
     }
 
 
-def _without(paths: Sequence[str], parts: frozenset[str]) -> Sequence[str]:
+def _without(paths: Sequence[str], parts: Set[str]) -> Sequence[str]:
     return [path for path in paths if path not in parts] if parts else paths
 
 
@@ -157,11 +158,13 @@ class FileTable:
     def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]], *, outside: bool = False) -> None:
         self.runs = runs
         masks = [masks_of(run.record) for run in runs]
+        parts = [parts_of(run.contents).keys() for run in runs]
         named = [
-            _without(paths, may_be_parts(paths) | may_be_cached(paths) | may_be_of_lance(paths)) for paths in compared
+            _without(paths, may_be_parts(paths) | may_be_cached(paths) | may_be_of_lance(paths) | known)
+            for paths, known in zip(compared, parts, strict=True)
         ]
         self._names = common_names(list(zip(named, masks, strict=True)), [run.written for run in runs])
-        wanted = [{*paths} - parts_of(run.contents).keys() for run, paths in zip(runs, compared, strict=True)]
+        wanted = [{*paths} - known for paths, known in zip(compared, parts, strict=True)]
         self._outputs: list[dict[str, Output]] = [
             {
                 names.get(each.path, each.path): each
@@ -211,12 +214,26 @@ class FileTable:
             for at in places
         ]
 
+    def is_one_log(self, name: str) -> bool:
+        """Whether a log that begins new files when one is full does so by one limit in all runs."""
+        outputs = [(at, table[name]) for at, table in enumerate(self._outputs) if name in table]
+        found = [(self.runs[at].contents.get(output.path), output.size) for at, output in outputs]
+        return not any(each is not None and each.rolls for each, _ in found) or fit_one_limit(found)
+
+    def _parts(self, at: int, path: str) -> Iterator[tuple[str, str]]:
+        """Yield name and digest of a file of a run, and of those that count by its content."""
+        record, parts = self.runs[at].record, parts_of(self.runs[at].contents)
+        for each in (*record.outputs, *record.outside):
+            if path in (each.path, parts.get(each.path)):
+                yield each.path, str(each.sha256)
+
     def _place(self, run: HasFiles) -> int:
         return next(at for at, each in enumerate(self.runs) if each is run)
 
     def _classify(self, name: str) -> None:
         """Put the runs that have a file into classes of equal content."""
         classes: dict[tuple[str, str], str] = {}
+        one_log = self.is_one_log(name)
         for at, table in enumerate(self._outputs):
             if name not in table:
                 continue
@@ -225,15 +242,18 @@ class FileTable:
                 self._classes[at][name] = None
                 continue
             opened = self.runs[at].contents.get(output.path)
+            digest = opened.digest if opened else ""
+            if opened and opened.rolls and not one_log:
+                digest += f" {sorted(self._parts(at, output.path))}"
+            # What counts by several files is not known by the bytes of one.
+            of_bytes = "" if opened and opened.parts else output.sha256
             keys = [
                 (kind, value)
-                for kind, value in (
-                    ("bytes", output.sha256), ("tensors", output.content), ("content", opened.digest if opened else ""),
-                )
+                for kind, value in (("bytes", of_bytes), ("tensors", output.content), ("content", digest))
                 if value
-            ]  # fmt: skip
+            ]
             known = {classes[key] for key in keys if key in classes}
-            chosen = min(known) if known else output.content or output.sha256
+            chosen = min(known) if known else output.content or of_bytes or digest
             for key, value in classes.items():
                 if value in known:
                     classes[key] = chosen

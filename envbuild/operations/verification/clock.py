@@ -104,14 +104,26 @@ class _Bench:
         self.copies.append({path: data for path, data in copies.items() if data is not None})
 
     def data(self, at: int, output: Output) -> bytes | None:
-        """Return a file of a run, by the run's place; None if it was not read."""
+        """Return a file of a run, by the run's place; None if it was not read. Of a log it is all files, as one."""
+        from envbuild.verification.content.rolling_logs import in_order
+        from envbuild.verification.files import parts_of
+
+        content = self.ran[at].contents.get(output.path)
+        parts = parts_of({output.path: content}) if content is not None and content.rolls else {}
+        older = in_order(each for each in _outputs(self.ran[at]) if each.path in parts)
+        if len(older) < len(parts):
+            return None
+        found = [self._data_of_file(at, each) for each in (*older, output)]
+        return b"".join(each for each in found if each is not None) if None not in found else None
+
+    def _data_of_file(self, at: int, output: Output) -> bytes | None:
         if output.path in self.copies[at]:
             return self.copies[at][output.path]
         found = self.found[at]
         if found is not None:
             return file_of(found, output)
         same = [e for e in _outputs(self.ran[0]) if (e.path, e.sha256) == (output.path, output.sha256)]
-        return self.data(0, same[0]) if same else None
+        return self._data_of_file(0, same[0]) if same else None
 
     def opened(self, at: int, output: Output, masks: Masks) -> Sequence[Place] | None:
         """Return the places of a file of a run; None if it was not read. A file is opened once if there is space."""
@@ -335,6 +347,9 @@ def _files_in(bench: _Bench, table: FileTable) -> list[dict[str, Sequence[Place]
     found: list[dict[str, Sequence[Place]]] = [{} for _ in bench.ran]
     for name in wanted:
         outputs = [table.output(run, name) for run in bench.ran]
+        contents = (table.content(run, name) for run in bench.ran)
+        if not table.is_one_log(name) or any(each is not None and each.parts and not each.rolls for each in contents):
+            return None  # what is in other files is not among the places
         bare = {output.bare if output is not None else "" for output in outputs}
         for at, (run, output) in enumerate(zip(bench.ran, outputs, strict=True)):
             masks = masks_of(run.record, moments=bench.moments, days=bench.days)

@@ -121,8 +121,8 @@ class InDoubt:
         places: those that differ.
         doubtful: the places that may be results by their words.
         short: places of such numbers that have few digits, so that experiments show less.
-        memory: places of what was left out as memory, or as a moment of the run with something drawn in it; no
-            experiments are made of them.
+        memory: places of what was left out as memory, as a pause, or as a moment of the run with something drawn in it;
+            no experiments are made of them.
         orders: streams of several processes whose lines came in another order in each run.
         few: those whose lines came in another order in some runs: luck has few orders to choose from, so that none of
             them is shown to be a result.
@@ -221,7 +221,11 @@ def find_doubts(
     changing += [place for place in _common(used) if are_far_apart([each[place] for each in used])]
     moments = [dict(left.moments(at)) for at in range(len(left.runs))]
     changing += [place for place in _common(moments) if _differ([each[place] for each in moments])]
-    memory = [{**few, **sure, **moved} for few, sure, moved in zip(used, memory, moments, strict=True)]
+    pauses = [dict(left.pauses(at)) for at in range(len(left.runs))]
+    changing += [place for place in _common(pauses) if _differ([each[place] for each in pauses])]
+    memory = [
+        {**few, **sure, **moved, **slept} for few, sure, moved, slept in zip(used, memory, moments, pauses, strict=True)
+    ]
     orders = [stream for stream in STREAMS if in_other_order(left.runs, stream)]
     orders = [stream for stream in orders if not is_order_of_jobs(left, stream)]
     few = [stream for stream in STREAMS if stream not in orders and in_other_order(left.runs, stream, few=True)]

@@ -12,6 +12,7 @@ from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import is_measured, kind_of, name_leaves_doubt
 from envbuild.record.printed import KEPT_TEXT, STREAMS, kept
 from envbuild.verification.dataflow.measuring import Measuring
+from envbuild.verification.dataflow.pauses import are_of_pauses
 from envbuild.verification.dataflow.unmeasured import label_before, labels_of_moment, pair_before
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.judge import in_one_order
@@ -133,16 +134,18 @@ class LeftOut:
                 # What the line by itself leaves is masked by the head of its column, or of its table.
                 shown = "" if row.masked.text == PROFILE else masks.mask(row.text).text
                 for place, number in self._numbers(at, row):
+                    if self._is_pause(number):
+                        continue
                     named = not shown or number.text in shown
                     computed = self._is_computed(*self._labels(number), plain=number.is_plain)
                     alone = row.masked.guessed or is_alone(row.text)
                     if computed or alone or leaves_doubt(number, named=named, cheap=True):
                         yield stream, place
         for path, content in self.runs[at].contents.items():
-            yield from ((path, name) for name, doubtful in content.exact.items() if doubtful)
-            yield from ((path, name) for name in content.short)
             times = (*_plain_times(content), *_columns(content), *_short_columns(content))
-            yield from ((path, name) for name in (*self._computed(times), *self._computed_lines(content)))
+            exact = (name for name, doubtful in content.exact.items() if doubtful)
+            names = (*exact, *content.short, *self._computed(times), *self._computed_lines(content))
+            yield from ((path, name) for name in names if not self._are_pauses(content, name))
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -198,6 +201,28 @@ class LeftOut:
                     plain = content.numbers.get(name)  # a date in words has its digest alone
                     if plain is None or is_dated(plain, masks):
                         yield (path, name), plain or digest
+
+    def pauses(self, at: int) -> Iterator[tuple[Place, str]]:
+        """Yield the pauses that were left out: lines with numbers that are slept and printed, and nothing else."""
+        if not self.measuring.paused:
+            return
+        for stream, lines in self.streams[at].items():
+            for row in lines:
+                yield from (
+                    ((stream, place), number.text) for place, number in self._numbers(at, row) if self._is_pause(number)
+                )
+        for path, content in self.runs[at].contents.items():
+            names = (name for name in content.labels if self._are_pauses(content, name))
+            yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
+
+    def _is_pause(self, number: Number) -> bool:
+        """Whether the sources show that a number is a pause by the words before it."""
+        labels = label_before(number.before), pair_before(number.before)
+        return number.is_plain and are_of_pauses(labels, self.measuring.paused)
+
+    def _are_pauses(self, content: Content, name: str) -> bool:
+        """Whether all numbers that were left out of a line of a file are pauses."""
+        return are_of_pauses(content.labels.get(name, ()), self.measuring.paused)
 
     def used(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory, and is that of something else if runs are far apart in it."""

@@ -182,15 +182,21 @@ class Session:
 
     def _open_as_others(self, wanted: Iterable[tuple[int, str]]) -> None:
         """Give files that were not opened, or whose copy is gone, the content of one of the same bytes."""
+        from envbuild.verification.files import parts_of
+
         runs = self.runs
         digests = [{each.path: each.sha256 for each in (*run.record.outputs, *run.record.outside)} for run in runs]
         known = {
-            digests[at].get(path): content for at, run in enumerate(runs) for path, content in run.contents.items()
+            digests[at].get(path): (content, digests[at])
+            for at, run in enumerate(runs)
+            for path, content in run.contents.items()
         }
         for at, path in wanted:
             run = self.ran[sorted(self.ran)[at]]
-            content = known.get(digests[at].get(path))
-            if path not in run.contents and content is not None:
+            content, theirs = known.get(digests[at].get(path), (None, {}))
+            if path in run.contents or content is None:
+                continue
+            if all(digests[at].get(part) == theirs.get(part) for part in parts_of({path: content})):
                 self.ran[sorted(self.ran)[at]] = replace(run, contents={**run.contents, path: content})
 
     @property

@@ -103,6 +103,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
             ``time_of_writing``; ``dated``: words before dates and times of day, by the name of a line of text;
             ``durations``: lines with durations that are left out.
         parts: paths of files, relative to the folder of this one, whose content this is too: they count by it alone.
+        rolls: of a log that begins new files, the least and the most that the limit of their sizes may be.
     """
 
     digest: str
@@ -128,6 +129,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     strange: dict[str, str] = {}
     dated: dict[str, frozenset[str]] = {}
     durations: dict[str, str] = {}
+    rolls: tuple[int, int] | None = None
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from envbuild.record.measurements import kind_of, may_be_memory, names_result
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_text
-from envbuild.verification.content.parquet_pages import Column, may_have_nan, texts_of
+from envbuild.verification.content.canonical import Canonical, Leaves, UnreadableError, below, moment_text
+from envbuild.verification.content.parquet_pages import Column, may_have_nan, numbers_of, texts_of
 from envbuild.verification.content.schemas import Pair, form_of_message
 from envbuild.verification.content.thrift import Thrift
 
@@ -38,6 +38,8 @@ _SCHEMA = "ARROW:schema"
 _SHORT = 3
 """Bytes of a value that may be there by chance."""
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
+_FLOATING, _SHOWN = ("<f", "<d"), 2000
+"""Codes of floating-point numbers, and how many of a column are shown one by one."""
 _NUMBERS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
 _TEXT, _REQUIRED, _OPTIONAL = 6, 0, 1
 """The type of texts, and how a column is marked that has one value in each row, or may have none in some."""
@@ -101,15 +103,41 @@ def _column(
         raise UnreadableError("a column beyond the end")
     where = below(path, name)
     out.add(where, repr([facts[1], facts[2], facts[4], facts[5], facts.get(8)]))
-    if not _are_measured(out, where, data[start:end], facts, schema) and not _are_times(
-        out, where, data[start:end], facts, schema
+    pages = data[start:end]
+    if not (
+        _are_measured(out, where, pages, facts, schema)
+        or _are_times(out, where, pages, facts, schema)
+        or (isinstance(out, Leaves) and _are_shown(out, where, pages, facts, schema))
     ):
-        out.add(where, data[start:end])
+        out.add(where, pages)
     places = [(start, _end_of_copy(data[end : min(end + _COPY, footer)], end, facts))]
     for table, at, size in ((chunk, 4, 5), (chunk, 6, 7), (facts, 14, 15)):
         if table.get(at) is not None and table.get(size) is not None:
             places.append((table[at], table[at] + table[size]))
     return places
+
+
+def _are_shown(out: Leaves, where: str, data: bytes, facts: dict[int, Any], schema: dict[str, dict[int, Any]]) -> bool:
+    """Show the numbers of a column without a result's name one by one, as experiments ask for them.
+
+    How long packed ones are follows from what they are, so that nothing is known of these.
+    """
+    name = facts[3][-1].decode()
+    code = _NUMBERS.get(facts[1])
+    if code not in _FLOATING or len(facts[3]) != 1 or name not in schema or not 0 < facts[5] <= _SHOWN:
+        return False
+    if names_result(name) or schema[name].get(3) not in (_REQUIRED, _OPTIONAL):
+        return False
+    trial = Canonical(masks=out.masks, left=out.left)
+    try:
+        found = numbers_of(trial, data, Column(facts[4], facts[5], schema[name].get(3) == _OPTIONAL), code)
+    except UnreadableError:
+        return False
+    finally:
+        out.left = max(0, trial.left)
+    for number, value in enumerate(found):
+        out.add(f"{where}[{number}]", repr(value))
+    return True
 
 
 def _are_measured(

@@ -341,7 +341,7 @@ def _value(
                 values.number(out, below(path, f"[{name}]", ""), key, each, each.text)
             return
         for name, each in value.items():
-            place = below(path, counted_name(out, path, name, "names of entries"))
+            place = below(path, counted_name(out, path, name, "names of entries", without_uuids=True))
             if tag and isinstance(each, Number) and name.lower() == "value":
                 values.number(out, below(place, tag, " "), tag, each, each.text)
                 continue
@@ -454,12 +454,14 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
     tag, value = _long(names)
+    labelled = {at for at, row in enumerate(table[1:], 2) if not names[0] and _is_row_of_measurements(row)}
     benchmark = is_benchmark(names)
     if (
         all(name != "t" and kind_of(name) is None and not values.names_days(name) for name in names)
         and not benchmark
         and tuple(names) != TIME_LEFT
         and value < 0
+        and not labelled
     ):
         return False
     cells = table[1:]
@@ -468,16 +470,17 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     shown = by_values if isinstance(out, Leaves) else set[int]()
     left_out = {at for at, name in enumerate(names) if at not in shown and _is_column(name, names, cells, at)}
     days = {at for at, name in enumerate(names) if values.names_days(name)}
-    if not (left_out or shown or days or value >= 0) or any(len(row) != len(names) for row in cells):
+    if not (left_out or shown or days or labelled or value >= 0) or any(len(row) != len(names) for row in cells):
         return False
     if comment:
         _comment(out, path, head)
     out.add(path, first)
     for number, row in enumerate(cells, 2):
         for at, cell in enumerate(row):
-            name = _plain(row[tag]) if at == value else names[at]
+            of_row = number in labelled and at > 0
+            name = _plain(row[tag]) if at == value else _plain(row[0]) if of_row else names[at]
             where = f"{_line(path, number)}: {name}"
-            measured = at in left_out or (at == value and _is_measured(name))
+            measured = at in left_out or of_row or (at == value and _is_measured(name))
             if benchmark and at < len(BENCHMARK) and (cell in UNKNOWN or _is_of_clock(cell)):
                 out.leave_out(name, cell, "machine")
             elif measured and _is_number(plain := _plain(cell)) and float(plain) >= 0:
@@ -489,6 +492,12 @@ def _table(out: Canonical, path: str, text: str) -> bool:
             else:
                 out.text(where, cell)
     return True
+
+
+def _is_row_of_measurements(row: Sequence[str]) -> bool:
+    """Whether a row has the name of a measurement and nothing but numbers behind it, as transposed frames have."""
+    label, *cells = map(_plain, row)
+    return bool(cells) and _is_measured(label) and all(_is_number(each) and float(each) >= 0 for each in cells)
 
 
 def _is_of_clock(cell: str) -> bool:

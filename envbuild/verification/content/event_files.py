@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from envbuild.core.tfrecord import crc32c, fields_of, number_in, records, signed
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import kind_of_metric
 from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError
 
 _VERSION = b"brain.Event:"
@@ -124,7 +124,7 @@ def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
     name = f"{path}{label}, step {step}"
     table = dict(found)
     if (shown := number_in(table)) is not None:
-        if kind_of(label) is None:
+        if kind_of_metric(label) is None:
             out.scalar(name, bytes(table.get(_SIMPLE) or table[_TENSOR]), shown)
         return
     for number, data in found:

@@ -1,7 +1,7 @@
 """Frames of pandas in pickles: columns with the names of measurements, whose numbers are in a block with others.
 
 A frame is blocks of columns of one type, each with the places of its columns, and the labels of these. Columns that are
-not certainly floating-point durations or rates of at least zero, or moments of the run, stay as they are, and so does a
+not certainly durations or rates of at least zero, or moments of the run, stay as they are, and so does a
 frame of any other form.
 
 Sources: pandas/_libs/internals.pyx (``BlockManager.__reduce__``, ``_unpickle_block``), pandas/core/indexes/base.py
@@ -70,7 +70,8 @@ class Measured(NamedTuple):
 
 
 _MANAGER, _BLOCK = "pandas.core.internals.managers BlockManager", "pandas._libs.internals _unpickle_block"
-_BACKED, _OF_DATES = "pandas._libs.arrays __pyx_unpickle_NDArrayBacked", "pandas.arrays DatetimeArray"
+_BACKED = "pandas._libs.arrays __pyx_unpickle_NDArrayBacked"
+_OF_DATES, _OF_SPANS = "pandas.arrays DatetimeArray", "pandas.arrays TimedeltaArray"
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Of dates: how many are a second."""
 _INDEX, _SLICE = "pandas.core.indexes.base _new_Index", "builtins slice"
@@ -112,8 +113,9 @@ def _of_block(
 ) -> list[Measured]:
     match _called(block, _BLOCK):
         case [values, places, 2]:
-            dates = _dates(values)
-            array, at = array_of(values if dates is None else dates), _places(places, array_of)
+            dates, spans = _backed(values, _OF_DATES), _backed(values, _OF_SPANS)
+            backed = dates if dates is not None else spans
+            array, at = array_of(values if backed is None else backed), _places(places, array_of)
         case _:
             return []
     if array is None or len(array.shape) != 2 or array.shape[0] != len(at):
@@ -124,6 +126,12 @@ def _of_block(
         return [
             Measured(names[at[row]], data, "time", moment=True)
             for row, data in _taken(array, dated, lambda number: is_moment(number / unit))
+        ]
+    if spans is not None and array.code == _INTEGERS:  # what is missing is a negative number
+        lasting = [row for row, name in rows if kind_of(name) == "time" and not names_result(name)]
+        return [
+            Measured(names[at[row]], data, "time", moment=False)
+            for row, data in _taken(array, lasting, lambda number: number >= 0)
         ]
     if array.code not in _FLOATS:
         return []
@@ -141,10 +149,10 @@ def _kind_of(name: str) -> str:
     return "rate" if kind_of(name) == "rate" and not names_result(name) else ""
 
 
-def _dates(values: Any) -> Any:
-    """Return the array of a block of dates; None for other blocks."""
+def _backed(values: Any, of: str) -> Any:
+    """Return the array of a block of dates, or of spans of time; None for other blocks."""
     parts = values.parts if _kind(values) == "object" else []
-    if len(parts) != 3 or parts[0].parts != [_BACKED] or parts[1].parts[0].parts != [_OF_DATES]:
+    if len(parts) != 3 or parts[0].parts != [_BACKED] or parts[1].parts[0].parts != [of]:
         return None
     state = _state(values)
     return state.parts[1] if _kind(state) == "tuple" and len(state.parts) in (2, 3) else None

@@ -29,11 +29,18 @@ _EPOCH = lazy(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\d.]*\d)")
 _EACH = (_DATE, _SHORT, _EPOCH)
 _FRACTION = r"(?:[._]\d{3,6}(?![0-9a-z]))?"
 _PLACES = tuple(lazy(f"{each.pattern}{_FRACTION}") for each in _EACH)
+UUID = lazy(
+    r"(?:(?<![0-9a-fA-F])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+    r"|(?<![0-9])[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12})(?![0-9a-zA-Z])"
+)
+"""One that is no digest, by its version; also in capitals, and glued to a word."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MINUTE = 60.0
 
 
-def counted_name(out: Canonical, path: str, name: str, what: str = "names of members") -> str:
+def counted_name(
+    out: Canonical, path: str, name: str, what: str = "names of members", *, without_uuids: bool = False
+) -> str:
     """Return the name of a member as it counts, and note what is left out of it.
 
     Args:
@@ -41,6 +48,8 @@ def counted_name(out: Canonical, path: str, name: str, what: str = "names of mem
         path: of the archive, or of the table.
         name: of the member, or of an entry.
         what: such names are, in the plural.
+        without_uuids: those that are drawn, by their version, do not count where other runs have other ones, as in
+            texts: under a drawn name Optuna keeps a study.
     """
     masks, own = out.masks, out.masks.own_names()
     parts: list[str] = []
@@ -51,6 +60,9 @@ def counted_name(out: Canonical, path: str, name: str, what: str = "names of mem
         else:
             parts.append(_below("/".join(parts), common.decode("utf-8", "surrogateescape")))
     counted = "/".join(parts)
+    if without_uuids and (drawn := [found[0] for found in UUID.finditer(counted)]):
+        out.note_names([each for each in drawn if each != name])  # a whole name is noted below
+        counted = UUID.sub("⟨name⟩", counted)
     if counted != name:
         place = f"{path}: {what}" if path else what
         out.leave_out(place, name, "identity")

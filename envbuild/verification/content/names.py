@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.content.canonical import day
+from envbuild.verification.content.members import UUID
 from envbuild.verification.masking.masks import Masks, common_host, moment_of
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -32,7 +33,7 @@ _DRAWN = lazy(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![0-9a-z
 
 def masked_path(path: str, masks: Masks) -> str:
     """Return a path without dates about when the run was, and names that were drawn for it."""
-    text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
+    text = UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
     for pattern in (_DATE, _SHORT, _EPOCH, _OF_EVENTS, _YEARLESS):
         text = pattern.sub(partial(_dated, masks), text)
     text = _RUN_OF_SNAPSHOT.sub("⟨name⟩", text)
@@ -49,7 +50,7 @@ def masked_path(path: str, masks: Masks) -> str:
 
 def behind_dates(path: str, masks: Masks) -> list[str]:
     """Return what of a path is left out for the date before it: names, and digits that are no time of day."""
-    text = _UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
+    text = UUID.sub("⟨name⟩", common_host(masks.without_names(path)))
     found = []
     for pattern in (_DATE, _SHORT, _EPOCH, _OF_EVENTS, _YEARLESS):
         for date in pattern.finditer(text):
@@ -70,8 +71,8 @@ def drawn_names(paths: Iterable[str]) -> frozenset[str]:
 def _drawn_in(paths: tuple[str, ...]) -> frozenset[str]:
     found: set[str] = set()
     for path in paths:
-        found.update(each[0] for each in _UUID.finditer(path))
-        found.update(each[0] for each in _DRAWN.finditer(_UUID.sub("/", path)))
+        found.update(each[0] for each in UUID.finditer(path))
+        found.update(each[0] for each in _DRAWN.finditer(UUID.sub("/", path)))
         found.update(each[0] for each in _RUN_OF_SNAPSHOT.finditer(path))
         found.update(each[0] for each in _EXPERIMENT_OF_MLFLOW.finditer(path))
         found.update(each[1] for each in _RUN_OF_WANDB.finditer(path) if not each[1].isdecimal())
@@ -79,11 +80,6 @@ def _drawn_in(paths: tuple[str, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
-_UUID = lazy(
-    r"(?:(?<![0-9a-fA-F])[0-9a-f]{8}-[0-9a-f]{4}-[12467][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-    r"|(?<![0-9])[0-9A-F]{8}-[0-9A-F]{4}-[12467][0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12})(?![0-9a-zA-Z])"
-)
-"""Also in capitals, and glued to a word."""
 _RUN_OF_WANDB = lazy(r"(?:^|/)wandb/(?:offline-)?run-\d{8}_\d{6}-([0-9a-z]{8})(?=/|$)")
 """Weights & Biases puts a run's identity behind the date, and into names of the files in the folder."""
 CACHE, CACHED = "cache.db", lazy(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{28}\.val")

@@ -76,6 +76,48 @@ def may_have_nan(out: Canonical, data: bytes, column: Column, code: str) -> bool
         return True
 
 
+def numbers_of(out: Canonical, data: bytes, column: Column, code: str) -> list[float]:
+    """Read the numbers of a column row by row; raises ``UnreadableError`` if one is missing, or pages are damaged.
+
+    Args:
+        out: counts what is unpacked.
+        data: all pages.
+        column: what the footer has about them.
+        code: how ``struct`` reads a number.
+    """
+    try:
+        return _numbers_of(out, data, column, code)
+    except (struct.error, KeyError, TypeError, IndexError, ValueError) as error:
+        raise UnreadableError(f"damaged pages: {error}") from None
+
+
+def _numbers_of(out: Canonical, data: bytes, column: Column, code: str) -> list[float]:
+    known: list[float] = []
+    found: list[float] = []
+    cursor = Thrift(data)
+    while cursor.at < len(data):
+        head = cursor.structure()
+        body = cursor.take(head[3])
+        if head[1] == _DICTIONARY:
+            if known or head[7][2] not in (_PLAIN, _BY_NUMBER[0]):
+                raise UnreadableError("two dictionaries, or one of another kind")
+            known = [number for (number,) in struct.iter_unpack(code, _unpacked(out, body, column.codec))]
+            continue
+        levels, values, facts = _parts(out, head, body, column)
+        if not all(levels):
+            raise UnreadableError("a number is missing")
+        if facts[0] == _PLAIN:
+            found += (number for (number,) in struct.iter_unpack(code, values))
+        elif facts[0] in _BY_NUMBER:
+            places = [*_numbers(values[1:], values[0], len(levels))] if levels else []
+            found += (known[place] for place in places[: len(levels)])
+        else:
+            raise UnreadableError("values in another form")
+    if len(found) != column.count:
+        raise UnreadableError("more or fewer values than the column has")
+    return found
+
+
 def _may_have_nan(out: Canonical, data: bytes, column: Column, code: str) -> bool:
     cursor = Thrift(data)
     while cursor.at < len(data):

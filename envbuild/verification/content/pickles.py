@@ -352,7 +352,7 @@ class _Walk:
         names = tuple(name for name, _ in pairs if isinstance(name, str))
         for name, each in pairs:
             if isinstance(name, str):
-                counted = counted_name(out, path, name, "names of entries")
+                counted = counted_name(out, path, name, "names of entries", without_uuids=True)
                 place = below(path, counted)
                 out.add(path, counted)
                 if name == _ETA and _OF_A_RUN.issubset(names) and _is_seconds(each):
@@ -509,7 +509,7 @@ def _is_scalar(node: Node) -> bool:
 _ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
 _SCALARS = tuple(f"numpy.{core}.multiarray scalar" for core in ("core", "_core"))
 _BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
-_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q"}
+_CODES = {"f4": "f", "f8": "d", "i8": "q", "M8": "q", "m8": "q"}
 _FLOATS = frozenset("fd")
 
 

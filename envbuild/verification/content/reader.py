@@ -27,6 +27,7 @@ from envbuild.verification.content.canonical import (
 from envbuild.verification.content.database import is_index_of_log, is_log, read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.formats import format_of, is_database, is_text
+from envbuild.verification.content.json_texts import parsed
 from envbuild.verification.content.lance import is_manifest as is_lance
 from envbuild.verification.content.lance import may_have_files
 from envbuild.verification.content.lance import read_manifest as read_lance
@@ -34,6 +35,7 @@ from envbuild.verification.content.mlflow import metric_of, read_metric
 from envbuild.verification.content.names import CACHE, CACHED
 from envbuild.verification.content.ocdbt import NAME as MANIFEST
 from envbuild.verification.content.ocdbt import is_manifest, read_manifest
+from envbuild.verification.content.rolling_logs import PLACE, limits, may_roll, older_files
 from envbuild.verification.content.snakemake import is_log as is_log_of_snakemake
 from envbuild.verification.content.snakemake import read_log as read_log_of_snakemake
 from envbuild.verification.content.stage_locks import is_stage_lock, without_digests
@@ -53,6 +55,7 @@ def read_file(path: Path, masks: Masks) -> Content | None:
 
     A write-ahead log of SQLite means the database next to it, with what is in the log; the log's index means nothing.
     In a lock of a pipeline digests of files next to it are replaced by their names.
+    The newest file of a log that begins new ones when one is full means all of them.
     A manifest of a database of TensorStore means the database, whose other files are its parts; so does the database of
     a cache of diskcache, whose files have the large values.
     """
@@ -79,8 +82,28 @@ def read_file(path: Path, masks: Masks) -> Content | None:
             return _content(masks, lambda out: _of_log(out, data, database))
     if is_stage_lock(path) and is_text(data):
         return _content(masks, lambda out: _opened(out, "", without_digests(out, path.parent, data), 0))
+    if may_roll(path) and (log := _of_rolling_log(path, data, masks)) is not None:
+        return log
     content = read(data, masks)
     return content if content is not None else _with_own_names(data, masks)
+
+
+def _of_rolling_log(path: Path, data: bytes, masks: Masks) -> Content | None:
+    """Return what is in all files of a log; None if sizes do not show that it is one."""
+    files = [*older_files(path), data]
+    if len(files) < 2 or not all(map(is_text, files)) or any(map(_is_document, files)):
+        return None
+    least, most = limits(files)
+    if least > most:
+        return None
+
+    def opened(out: Canonical) -> frozenset[str]:
+        out.leave_out_line(PLACE, " ".join(str(len(each)) for each in files))
+        _opened(out, "", b"".join(files), 0)
+        return frozenset(f"{path.name}.{number}" for number in range(1, len(files)))
+
+    content = _content(masks, opened)
+    return msgspec.structs.replace(content, rolls=(least, most)) if content is not None else None
 
 
 def _with_own_names(data: bytes, masks: Masks) -> Content | None:
@@ -105,6 +128,17 @@ def _with_own_names(data: bytes, masks: Masks) -> Content | None:
     return out.result() if len(places) > 1 else None
 
 
+def _is_document(data: bytes) -> bool:
+    """Whether a text is a whole, and no part of a log: numbered copies of documents have such names too."""
+    text = data.decode().strip()
+    if text[:1] not in ("{", "[") or "\n" not in text:
+        return text[:1] == "<"
+    try:
+        return parsed(text) is not None
+    except UnreadableError:
+        return True
+
+
 def _content(masks: Masks, read: Callable[[Canonical], frozenset[str] | None], left: int = UNPACKED) -> Content | None:
     """Return what ``read`` counts, with the paths that it returns as parts; None if it finds the data unreadable."""
     out = Canonical(masks=masks, left=left)
@@ -124,7 +158,7 @@ def _of_log(out: Canonical, data: bytes, database: bytes) -> None:
 
 def has_parts(path: Path) -> bool:
     """Whether a file may be compared together with others next to it, by its name and place."""
-    return path.name in (MANIFEST, CACHE) or may_have_files(path) or is_stage_lock(path)
+    return path.name in (MANIFEST, CACHE) or may_have_files(path) or is_stage_lock(path) or may_roll(path)
 
 
 def _of_cache(out: Canonical, path: Path, data: bytes) -> frozenset[str]:

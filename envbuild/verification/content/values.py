@@ -57,13 +57,17 @@ _MARK = "a text"
 _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = lazy(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
-_CLOCK = lazy(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
+_CLOCK = lazy(
+    r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
+    r"|P(?:\d+D)?T(?:\d+H)?(?:\d+M)?\d+(?:\.\d+)?S"
+)
+"""Durations in texts, the last as ISO 8601 and pandas have them."""
 _MEMINFO = frozenset(("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "SwapFree", "Active"))
 """First lines of ``/proc/meminfo``."""
 _KILOBYTES = lazy(r"\d+ kB")
 _BYTES = lazy(r"\d+(?:\.\d+)?\s?(?:[kmgt]i?)?b(?:ytes)?", re.IGNORECASE)
 _TIMES = lazy(
-    r"(?i)(?:time|date|stamp|created|started|modified|saved|updated|finished|ended|completed|acquired|expire[sd]?(?![a-z])|issued|heartbeat|submitted|queued|received|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
+    r"(?i)(?:time|date|stamp|created|started|begun|began|modified|saved|updated|finished|ended|completed|acquired|expire[sd]?(?![a-z])|issued|heartbeat|submitted|queued|received|(?:^|_)t[s0]?$|(?:^|_)ts_epoch$|^t_start$|(?:^|_)at$)"
     r"|(?i:(?<![a-z])m?jd(?![a-z])|julian)"
 )
 _DAYS = lazy(r"(?i)(?<![a-z])(m?)jd(?![a-z])|julian")

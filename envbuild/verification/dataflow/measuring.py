@@ -16,6 +16,7 @@ import msgspec
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.measuring_names import table as known_names
+from envbuild.verification.dataflow.pauses import paused_words
 from envbuild.verification.dataflow.unmeasured import Followed, followed, unmeasured_words
 
 _NEEDED = frozenset(("time",))
@@ -55,6 +56,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
         glued: another value is put behind a time and a point or a comma, as parts of a second are.
+        paused: words before pauses that are slept and printed (``pauses``).
     """
 
     time: bool = True
@@ -68,6 +70,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
     glued: bool = False
+    paused: frozenset[str] = frozenset()
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -105,6 +108,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
+        paused=paused_words(trees) if follow else frozenset(),
     )
 
 

@@ -11,8 +11,8 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Set
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.glued import is_glued
@@ -118,6 +118,22 @@ def unmeasured_words(trees: Iterable[ast.Module], own: Set[str], table: Table) -
     unmeasured = words.untouched - words.touched - words.elsewhere - flow.named() - {""}
     glued = any(is_glued(node, flow.may_measure) for node in flow.nodes)
     return Words(frozenset(unmeasured), frozenset(moved.touched), glued)
+
+
+class Follows(Protocol):
+    """Follows values of one kind through sources."""
+
+    @property
+    def nodes(self) -> Sequence[ast.AST]:
+        """All parts of the sources."""
+
+    def may_measure(self, node: ast.AST | None) -> bool:
+        """Whether an expression may have one."""
+
+
+def words_before(flow: Follows) -> _Words:
+    """Return the words before values of one kind, before others, and those that are before none."""
+    return _Words(flow)
 
 
 class Followed(NamedTuple):
@@ -354,7 +370,7 @@ class _Words:
         touched: before some that may be of a clock; ``untouched``: before others; ``elsewhere``: not before a value.
     """
 
-    def __init__(self, flow: _Flow | Shifted) -> None:
+    def __init__(self, flow: Follows) -> None:
         self._flow = flow
         self.touched: set[str] = set()
         self.untouched: set[str] = set()

@@ -22,7 +22,7 @@ _RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓�
 _DASHES = lazy(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
 _DASH = lazy(r"-{2,}|={2,}")
 _GAP = lazy(r" {2,}|\t")
-_NAME = lazy(r"[A-Za-z][A-Za-z /_().%-]*")
+_NAME = lazy(r"[A-Za-z][A-Za-z /_().%\[\]-]*(?:[_ ]p\d{1,2})?")
 _AMOUNT = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?"
 _MEASURED = lazy(rf"{_AMOUNT}(?:\s?(?:±|\+/-)\s?{_AMOUNT})?", re.IGNORECASE)
 """What is in a cell of a measurement: one number that is not negative, with or without a unit and its deviation."""
@@ -37,6 +37,8 @@ _INDEX = lazy(r"[A-Za-z_]\w*(?: +\.\.\.)?")
 """The line of the index's name, below the head of a frame of pandas; dots are those of columns that are not shown."""
 _NOT_SHOWN = " ... "
 """In the place of columns that a frame has and pandas does not print: one blank is behind it."""
+_WORDS_OF_NAME = lazy(r"\S+(?: \S+)*")
+"""Names of columns: two blanks are between two of them."""
 _LABELS = (lazy(r"\S+ "), lazy(r"\S+(?: \S+)+ (?= )"))
 """What a row begins with, before its values: a word, or several."""
 _EPOCHS = lazy(r"epoch {2,}(?:[\w.%-]+ {2,})*time *")
@@ -232,18 +234,35 @@ def _begun(row: str, begins: Sequence[int]) -> list[str]:
 
 def _frame(head: str, row: str) -> _Columns | None:
     """Return how a frame of pandas is cut, by its head and its first row; None if they are no such lines."""
-    names = list(re.finditer(r"\S+", head))
-    kinds = _kinds([name[0] for name in names])
-    if not head.startswith(" ") or not kinds:
+    if not head.startswith(" "):
         return None
-    for index in ((0,), ()):  # ``to_string(index=False)`` leaves it out
-        ends = (*index, *(name.end() for name in names))
-        if _cut(row, ends):
-            # Without an index any program may have printed it, so that experiments show what the columns are.
-            doubted = frozenset(at for at, name in enumerate(names, len(index)) if not index or _is_doubted(name[0]))
-            kinds = {at + len(index): kind for at, kind in kinds.items()}
-            return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
+    for names in (list(re.finditer(r"\S+", head)), _names_with_blanks(head, row)):
+        kinds = _kinds([name[0] for name in names]) if names else {}
+        for index in ((0,), ()) if kinds else ():  # ``to_string(index=False)`` leaves it out
+            ends = (*index, *(name.end() for name in names))
+            if _cut(row, ends):
+                # Without an index any program may have printed it, so that experiments show what the columns are.
+                doubted = frozenset(
+                    at for at, name in enumerate(names, len(index)) if not index or _is_doubted(name[0])
+                )
+                kinds = {at + len(index): kind for at, kind in kinds.items()}
+                return _Columns(len(ends), kinds, bars=_bars(head), ends=ends, doubted=doubted)
     return None
+
+
+def _names_with_blanks(head: str, row: str) -> list[re.Match[str]]:
+    """Return the names of columns with single blanks in them: those end where a value of a row does."""
+    ends = {word.end() for word in re.finditer(r"\S+", row)}
+    found, begin = [], -1
+    for word in re.finditer(r"\S+", head):
+        begin = word.start() if begin < 0 else begin
+        name = _WORDS_OF_NAME.fullmatch(head, begin, word.end())
+        if name is None:
+            return []
+        if word.end() in ends:
+            found.append(name)
+            begin = -1
+    return found if begin < 0 else []
 
 
 def _cut(row: str, ends: Sequence[int]) -> list[str]:

@@ -6,6 +6,7 @@ is
 - a *date* if it is START + k x TICK with one whole k in all settings, and about now with the real clock;
 - a *reading* if it is that too, but with the real clock a time since the machine or the program started;
 - a *duration* if it is r x TICK, whatever START is, with one simple fraction r: sums, means and parts of durations;
+- a *deviation* of durations if its square is r x TICK x TICK;
 - a *rate* if it is r / TICK with a simple fraction r, and never a whole number: a count of steps within a limit is one.
 
 All else is a result: what has a constant part, what is multiplied by something that is no simple fraction, what is
@@ -197,6 +198,25 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
         if not whole and _is_rate(fixed, trials, loose=loose):
             return "rate"
     return None
+
+
+def is_deviation(values: Values) -> bool:
+    """Whether numbers are a standard deviation of durations: its square is a simple fraction of a tick's.
+
+    It is nought in all settings if all durations are the same number of ticks.
+    """
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    if not fixed or any(number.value < 0 for _, number in values) or len({when.tick for when, _ in fixed}) < 2:
+        return False
+    if all(number.value == 0 for _, number in fixed):
+        return True
+    squares = [(when, Number(number.value**2, number.off * (2 * number.value + number.off))) for when, number in fixed]
+
+    def ticks(when: Setting, value: Fraction) -> Fraction:
+        return value * (_SECOND * _SECOND) / (when.tick * when.tick)
+
+    units = {unit * unit: ways for unit, ways in _UNITS.items() if unit >= 1}
+    return _simple(squares, ticks, 1, loose=False, units=units, most=_MANY)
 
 
 def is_stopwatch(values: Values) -> bool:

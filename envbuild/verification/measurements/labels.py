@@ -29,6 +29,13 @@ _OF_EACH = lazy(
     re.IGNORECASE,
 )
 """How long one of many took: ``time/epoch``, ``seconds per step``."""
+_TIMES = (
+    r"(?:^|[^a-z])(?:times?|timings?|durations?|elapsed|latency|latencies|seconds?|secs?|ms|runtimes?|walltimes?|laps?)"
+    r"(?:[ _-](?:s|ms|us|secs?|seconds))?(?:\[\d*\])?[ _./-]"
+)
+_OF_STATISTICS = lazy(rf"{_TIMES}(?:mean|std)\W*$", re.IGNORECASE)
+"""Of those names what is one of times: ``timing.mean``."""
+_OF_DEVIATIONS = lazy(rf"{_TIMES}(?:std|stdev|stddev|sd|deviation|jitter)\W*$", re.IGNORECASE)
 _SPLIT = lazy(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
 _DATA = lazy(r"(?:^|[\s,;|\"])[-+.\d]")
 """A cell that is no name."""
@@ -103,7 +110,14 @@ _NAME = lazy(rb"[A-Za-z_][A-Za-z0-9_. -]*")
 
 def names_no_time(text: str) -> bool:
     """Whether a text ends in the name of something that is no time: what follows is a result."""
-    return names_result(text) or (_RESULT.search(text) is not None and _OF_EACH.search(text) is None)
+    if names_result(text):
+        return True
+    return _RESULT.search(text) is not None and _OF_EACH.search(text) is None and _OF_STATISTICS.search(text) is None
+
+
+def names_deviation(text: str) -> bool:
+    """Whether a text ends in the name of a deviation of times, such as ``timing.std``."""
+    return not names_result(text) and _OF_DEVIATIONS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

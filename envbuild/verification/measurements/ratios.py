@@ -1,8 +1,9 @@
-"""Shares and ratios of durations: ``59 %`` next to ``0.037 s``, how many times as fast one of two is.
+"""Shares and ratios of durations: ``59 %`` next to ``0.037 s``, how many times as fast one of two is, or by how much.
 
 With a fixed clock a ratio of two durations is the same whatever its speed, as a result is. It is a measurement if in
 each run it is what one duration is of another one, or of a sum of durations: all of these have to follow the clock, and
-with the real clock there have to be so many digits that no unrelated number fits any of them.
+with the real clock there have to be so many digits that no unrelated number fits any of them. The same holds for a
+ratio less one, and for one less a ratio (``overhead 12.3 %``), which may be negative.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _MOST, _PLACES = 120, 5000
 _REAL = 3
 """Runs with the real clock that show a ratio at the least."""
 _WHOLE = (1.0, 100.0)
+_FORMS = (((0.0, 1.0),), ((-1.0, 1.0), (1.0, -1.0)))
+"""What is shown of a ratio, as what is added to it, and its sign: itself, or how much more or less than one it is."""
 _EXACT = 1e-12
 """Part of a ratio by which it may be wrong as floating-point numbers are."""
 
@@ -48,11 +51,13 @@ class Ratios:
         pairs = 1 if self._may_be else len(found) * len(found) * len(_WHOLE)
         most = 1 if self._may_be else RISK
         return any(
-            _chance(shown, one, other, whole, real) * pairs <= most
+            _chance(shown, one, other, (whole, more * whole, sign), real) * pairs * len(forms) <= most
+            for forms in _FORMS
             for one in found
             for other in found
             if one is not other
             for whole in _WHOLE
+            for more, sign in forms
         )
 
     @cached_property
@@ -103,17 +108,32 @@ def _sum(parts: Sequence[_Interval]) -> _Interval:
 
 
 def _chance(
-    shown: Sequence[_Interval], one: Sequence[_Interval], other: Sequence[_Interval], whole: float, real: Sequence[int]
+    shown: Sequence[_Interval],
+    one: Sequence[_Interval],
+    other: Sequence[_Interval],
+    form: tuple[float, float, float],
+    real: Sequence[int],
 ) -> float:
-    """Return the chance that unrelated numbers are a ratio in all runs as these are; more than 1 if these are not."""
+    """Return the chance that unrelated numbers are a ratio in all runs as these are; more than 1 if these are not.
+
+    Args:
+        shown: the numbers, in each run.
+        one, other: the durations.
+        form: what the ratio is multiplied by, what is added to it then, and the sign of the ratio in that sum.
+        real: the places of runs with the real clock.
+    """
+    whole, more, sign = form
     chance = 1.0
     for at, (low, high) in enumerate(shown):
-        least, most = one[at][0] * whole, one[at][1] * whole
-        if least < 0 or other[at][0] <= 0:
+        if one[at][0] < 0 or other[at][0] <= 0:
             return 2.0
-        least, most = least / other[at][1], most / other[at][0]
+        ends = [one[at][0] * whole / other[at][1], one[at][1] * whole / other[at][0]]
+        least, most = sorted(more + sign * end for end in ends)
+        if more:  # what is left of a difference is as exact as what it is of
+            off = whole * _EXACT
+            least, most = least - off, most + off
         if least > high or most < low:
             return 2.0
         if at in real:
-            chance *= min(1.0, (most - least + high - low) / max(high, 1e-300))
+            chance *= min(1.0, (most - least + high - low) / max(abs(low), abs(high), 1e-300))
     return chance

@@ -20,6 +20,7 @@ from envbuild.verification.measurements.clockwork import (
     Span,
     When,
     is_date,
+    is_deviation,
     is_stopwatch,
     is_time_of_day,
     kind_of_numbers,
@@ -30,6 +31,7 @@ from envbuild.verification.measurements.labels import (
     may_be_memory,
     may_be_mentioned,
     may_be_time,
+    names_deviation,
     names_no_time,
     own_name,
     place_name,
@@ -57,7 +59,7 @@ _TOKEN = lazy(
 _SPACES = lazy(r"\s+")
 _BLANKS = lazy(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
-_MINUS = lazy(r"(?<![A-Za-z0-9)\]}])-")
+_MINUS, _PLUS = lazy(r"(?<![A-Za-z0-9)\]}])-"), lazy(r"(?<![A-Za-z0-9)\]}])\+")
 NAME = 80
 """Characters before and after a number in which it may be named."""
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
@@ -126,6 +128,8 @@ def of_texts(
         is_ratio: whether numbers are a ratio of durations (``ratios``).
     """
     split = [(when, *_split(text)) for when, text in texts]
+    if is_ratio is not None and any(token.kind == "negative" for _, _, tokens in split for token in tokens):
+        split = [(when, *_split(text, signed=True)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
         return None
     found = []
@@ -138,6 +142,9 @@ def of_texts(
         # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
         if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
             return None
+        if kind is None and _is_deviation(texts[0][1], tokens, name, header):
+            found.append(Piece(where="", kind="duration"))
+            continue
         aside = next_to_time and kind == "duration" and _next_to_time(split[0][2], texts[0][1]) == at
         aside = aside or (trained and _needs_no_name(kind, tokens))
         aside = aside or (alone and _is_alone(kind, texts[0][1], tokens, name, header))
@@ -156,7 +163,7 @@ def of_texts(
 
 def numbers_in(texts: Sequence[str]) -> list[list[Number]]:
     """Return the numbers in texts that are alike but for these: of each number what it is in each text."""
-    split = [_split(text) for text in texts]
+    split = [_split(text, signed=True) for text in texts]
     if len({between for between, _ in split}) > 1:
         return []
     return [
@@ -169,7 +176,7 @@ def numbers_in(texts: Sequence[str]) -> list[list[Number]]:
 def identities_in(texts: Sequence[tuple[When, str]], name: str, header: Header | None) -> Iterator[str]:
     """Yield the draws that are identities by their names in texts of several runs."""
     split = [(when, *_split(text)) for when, text in texts]
-    if len({skeleton for _, skeleton, _ in split}) > 1:
+    if len({skeleton for _, skeleton, _ in split}) != 1:
         return
     for at, token in enumerate(split[0][2]):
         tokens = [(when, found[at]) for when, _, found in split]
@@ -248,12 +255,22 @@ def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> 
 def _may_be_ratio(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
     """Whether numbers have a unit of ratios, or a name that allows for one: a weight may be a ratio too."""
     token = tokens[0][1]
-    if {token.kind for _, token in tokens} != {"number"}:
+    if not {"number", "negative"}.issuperset(token.kind for _, token in tokens):
         return False
     if names_no_time(token.before) or names_no_time(f"{place_name(name)} "):
         return False
     shares = header is not None and header.column(text, token.at) == "%"
     return shares or _OF_RATIO.match(token.after) is not None or _is_named(text, token, name, header, "ratio")
+
+
+def _is_deviation(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> bool:
+    """Whether numbers are a deviation of durations by their name, and by what they are with each clock."""
+    token = tokens[0][1]
+    if {token.kind for _, token in tokens} != {"number"}:
+        return False
+    column = header.column(text, token.at) if header is not None else ""
+    named = own_name(token.before) or column or place_name(name)
+    return names_deviation(f"{named} ") and is_deviation([(when, number_of(token.text)) for when, token in tokens])
 
 
 def _is_alone(
@@ -339,17 +356,24 @@ def skeleton(text: str) -> str:
 _OWN_MARKS = frozenset(("clock", "number", "negative", "weekday", "drawn", "process"))
 
 
-def _split(text: str) -> tuple[str, list[_Token]]:
-    """Return what is between the tokens of a text, and these."""
+def _split(text: str, *, signed: bool = False) -> tuple[str, list[_Token]]:
+    """Return what is between the tokens of a text, and these.
+
+    ``signed``: a sign is a part of its number, and negative numbers are not distinguished from others in between.
+    """
     parts, tokens, place = [], [], 0
     for found in _TOKEN.finditer(text):
-        parts.append(text[place : found.start()])
-        kind = str(found.lastgroup)
-        if kind == "number" and _MINUS.match(text, max(found.start() - 1, 0)) is not None:
-            kind = "negative"  # no time
-        parts.append(f"\0{kind if kind in _OWN_MARKS else 'date'}\0")
         begin, end = found.span()
-        tokens.append(_Token(kind, found[0], text[max(0, begin - NAME) : begin], text[end : end + NAME], begin))
+        kind = str(found.lastgroup)
+        if kind == "number" and _MINUS.match(text, max(begin - 1, 0)) is not None:
+            kind = "negative"  # no time
+        mark = kind if kind in _OWN_MARKS else "date"
+        if signed and kind in ("number", "negative"):
+            mark = "number"
+            begin -= kind == "negative" or (begin > 0 and _PLUS.match(text, begin - 1) is not None)
+        parts.append(text[place:begin])
+        parts.append(f"\0{mark}\0")
+        tokens.append(_Token(kind, text[begin:end], text[max(0, begin - NAME) : begin], text[end : end + NAME], begin))
         place = found.end()
     parts.append(text[place:])
     return _BLANKS.sub(r"\1", _SPACES.sub(" ", "".join(parts))), tokens

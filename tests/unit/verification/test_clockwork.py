@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+import statistics
 import struct
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -562,6 +563,13 @@ def test_places_of_some_runs_alone_are_nothing_that_is_drawn() -> None:
     assert not may_be_drawn([Seen(when=Span(1, 2), sources=places), Seen(when=settings(START)[0], sources={})])
 
 
+def test_places_of_some_runs_alone_follow_no_clock() -> None:
+    """Where entropy is known too; one run has a column of dates that another one has none of."""
+    one = [(when, each) for when, each in zip(settings(START, all_known=True), ("a", "b", "c", "d"), strict=True)]
+    runs = [Seen(when=when, sources={"log.json": [(name, "1")]}, drawn=["1b4e28ba2fa1"]) for when, name in one]
+    assert measured(runs) is None
+
+
 def test_lines_of_workers_are_put_in_one_order() -> None:
     """Whoever came first and whoever did it; where that makes more of them differ they stay as they came."""
     one, two, *_ = settings(START, all_known=True)
@@ -631,6 +639,41 @@ def test_where_sources_show_durations_without_a_name_a_stopwatch_needs_none(
     assert of_texts(texts, "weights[0][2]", alone=True) is None
     assert of_texts(texts, "line 1", alone=True) is None
     assert of_texts(texts, alone=True) is None
+
+
+def deviation(clock: Clock, *questions: int) -> float:
+    """Return the deviation of so many durations, each of which asks so often."""
+    return statistics.pstdev([spent(clock, each) for each in questions])
+
+
+@pytest.mark.parametrize(
+    ("program", "known"),
+    [
+        (lambda c: repr(deviation(c, 5, 5, 5)), True),
+        (lambda c: repr(deviation(c, 1, 2, 3, 4, 9)), True),
+        (lambda c: repr(1000 * deviation(c, 1, 2, 4)), True),
+        (lambda c: repr(deviation(c, 1, 2, 4) + 0.25), False),
+        (lambda c: repr(math.sqrt(spent(c))), False),
+        (lambda c: repr(-deviation(c, 1, 2, 4)), False),
+        (lambda c: repr(0.1 / deviation(c, 1, 2, 4)), False),
+        (lambda c: repr(math.pi * deviation(c, 1, 2, 4)), False),
+    ],
+)
+def test_a_deviation_of_durations_needs_its_name(program: Callable[[Clock], object], known: bool) -> None:
+    """A fixed clock makes it nought, or the root of a simple fraction; under other names it is a result."""
+    texts = [(when, str(each)) for when, each in runs(program)]
+    for name in ("timing.std", "latency_ms_stdev", "[2].lap_times[0].std"):
+        assert (of_texts(texts, name) is not None) == known
+    for name in ("std", "w.std", "loss_std", "timing.w", "timing.score_std", ""):
+        assert of_texts(texts, name) is None
+
+
+def test_a_mean_of_durations_is_named_by_them() -> None:
+    """A bare mean is a result."""
+    texts = [(when, str(each)) for when, each in runs(lambda c: repr((spent(c) + spent(c, 3)) / 2))]
+    assert of_texts(texts, "timing.mean") is not None
+    assert of_texts(texts, "scores.mean") is None
+    assert of_texts(texts, "mean") is None
 
 
 @pytest.mark.parametrize("number", ["20896265218598", "20991399999999", "20261301250000"])

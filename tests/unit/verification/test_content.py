@@ -344,6 +344,16 @@ SAME = {
         b"step,tag,value\n1,charts/SPS,790\n1,losses/td_loss,0.5\n",
         "charts/SPS differs",
     ),
+    "a duration as ISO 8601 has it": (
+        as_json(took="P0DT0H0M0.000137S", begun=1_795_248_000.123, w=1),
+        as_json(took="P0DT0H1M2.5S", begun=1_795_248_009.25, w=1),
+        "took, begun differ",
+    ),
+    "csv of a transposed frame": (
+        b",ridge,net\nscore,0.5,0.25\nfit time,0.000123,0.5\nwall clock (s),1.5,3e-05\n",
+        b",ridge,net\nscore,0.5,0.25\nfit time,0.125,0.75\nwall clock (s),2.5,1e-05\n",
+        "fit time, wall clock (s) differ",
+    ),
     "monitor.csv": (
         b'#{"t_start": 1795247763.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.25\n',
         b'#{"t_start": 1795247769.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.75\n',
@@ -445,6 +455,24 @@ OTHER = {
         STYLED % ((b"e27e4",) * 4) + STYLED % ((b"11111",) * 4) + b"#T_11111",
     ),
     "names like those of tables": (b"<table id='x'>T_e27e4", b"<table id='x'>T_a4dec"),
+    "a duration as ISO 8601 has it, a result": (as_json(horizon="P0DT0H0M5S"), as_json(horizon="P0DT0H0M6S")),
+    "a duration of days": (as_json(took="P3D"), as_json(took="P4D")),
+    "a csv of a transposed frame, a result": (
+        b",ridge,net\nscore,0.5,0.25\nfit time,0.000123,0.5\n",
+        b",ridge,net\nscore,0.5,0.5\nfit time,0.125,0.75\n",
+    ),
+    "a csv of a transposed frame, another name": (
+        b",ridge,net\nlap time,0.000123,0.5\n",
+        b",ridge,net\nlap time,0.125,0.75\n",
+    ),
+    "a csv of a transposed frame, a text": (
+        b",ridge,net\nfit time,0.000123,slow\n",
+        b",ridge,net\nfit time,0.000123,fast\n",
+    ),
+    "a csv with a row that has a measurement's name, and a head": (
+        b"kind,ridge,net\nfit time,0.000123,0.5\n",
+        b"kind,ridge,net\nfit time,0.125,0.5\n",
+    ),
     "a csv of patients": (b"loss,pid\n0.5,214\n0.25,214\n", b"loss,pid\n0.5,98\n0.25,98\n"),
     "a csv of processes": (b"loss,pid,hostname\n1,4,a\n2,5,a\n", b"loss,pid,hostname\n1,5,a\n2,4,a\n"),
     "a csv with quotes, a result": (
@@ -1122,6 +1150,16 @@ def test_names_match_one_to_one() -> None:
         ("refit_time_", "time"),
         ("mean_fit_time", "time"),
         ("mean_test_score", None),
+        ("latency_mean", "time"),
+        ("fit_time_std", "time"),
+        ("epochTime.p95", "time"),
+        ("fps_max", "rate"),
+        ("gpu_mem_max", "memory"),
+        ("score_mean", None),
+        ("time_embedding_mean", None),
+        ("survival_time_median", None),
+        ("steps_elapsed_mean", None),
+        ("mean_std", None),
         ("startTime", "time"),
         ("time", "time"),
         ("epoch_time", "time"),

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from envbuild.core.tfrecord import crc32c
-from envbuild.verification.content import Content, Difference, compare, read, read_file
+from envbuild.verification.content import Content, Difference, compare, leaves, read, read_file
 from envbuild.verification.content.boosting import is_time_of_iteration
 from envbuild.verification.content.canonical import Canonical
 from envbuild.verification.content.columns import Numbers, leave_out_numbers
@@ -803,3 +803,12 @@ def test_numbers_between_the_ends_of_a_column_may_be_anything() -> None:
     assert not is_left_out("rss", 4096.0, 8192.0)
     assert is_left_out("created", 1_795_247_763, 1_795_247_764)
     assert not is_left_out("created", 1_795_247_763, 1_795_247_764_000)
+
+
+def test_experiments_see_the_numbers_of_a_column() -> None:
+    """What is packed has another length in each run. A column with the name of a result is shown as a whole."""
+    known = dict(leaves(altered(PARQUET, b"fit_seconds", b"lap_lengths"), MASKS))
+    assert [known[f"[0].lap_lengths[{row}]"] for row in (0, 1)] == ["0.5", "0.25"]
+    named = dict(leaves(altered(PARQUET, b"fit_seconds", b"cell_weight"), MASKS))
+    assert not any(name.startswith("[0].cell_weight[") for name in named)
+    assert isinstance(named["[0].cell_weight"], bytes)

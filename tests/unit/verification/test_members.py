@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import tarfile
+import uuid
 import zipfile
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -16,7 +17,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Output
 from envbuild.verification.content import Content, compare, read
-from envbuild.verification.content.canonical import Canonical
+from envbuild.verification.content.canonical import Canonical, with_shared_names
 from envbuild.verification.content.members import counted_name
 from envbuild.verification.files import masks_of
 from tests.support.records import record, sha
@@ -167,6 +168,34 @@ def test_names_of_entries_are_compared_as_those_of_members(make: Callable[..., b
     assert not _same(make("20210304-050607"), make("20210304-050608"))
     assert not _same(make("fold_1"), make("fold_2"))
     assert "best: names of entries" in _opened(make(one)).left_out
+
+
+@pytest.mark.parametrize("make", [_json, _pickle])
+def test_drawn_names_of_entries_are_left_out(make: Callable[..., bytes]) -> None:
+    """As in texts: what several runs have in common is data, and so is a digest, and what is kept under the name."""
+    one, other = f"no-name-{uuid.UUID(int=3, version=4)}", f"no-name-{uuid.UUID(int=5, version=4)}"
+    assert _same(make(one), make(other))
+    assert not _same(make(one), make(other, 0.5))
+    assert not _same(make(one), make(other.replace("no", "a")))
+    assert not _same(make(f"{uuid.UUID(int=3, version=5)}"), make(f"{uuid.UUID(int=5, version=5)}"))
+    names = [_opened(make(each)).names for each in (one, other)]
+    assert names[0]
+    assert names[0] != names[1]
+    assert len(_opened(make(str(uuid.UUID(int=3, version=4)))).names) == 1
+    assert not _same(_zip(f"{one}/w"), _zip(f"{other}/w"))
+
+
+@pytest.mark.parametrize("write", [json.dumps, pickle.dumps])
+def test_which_drawn_name_of_an_entry_is_named_again_counts(write: Callable[..., str | bytes]) -> None:
+    """The best of several runs that are kept under drawn names."""
+
+    def content(first: int, best: int) -> Content:
+        names = [str(uuid.UUID(int=first + number, version=4)) for number in range(3)]
+        text = write({"runs": dict.fromkeys(names, 0.25), "best": names[best]})
+        return _opened(text.encode() if isinstance(text, str) else text)
+
+    assert compare(*with_shared_names([content(10, 1), content(20, 1)])).same
+    assert not compare(*with_shared_names([content(10, 1), content(20, 2)])).same
 
 
 def _packed(kind: str, members: dict[str, bytes]) -> bytes:

@@ -49,6 +49,10 @@ def shares(took: list[float], show: Callable[[list[float], int], str], digits: i
         lambda took, at: f"share {took[at] / sum(took)!r}",
         lambda took, at: f"{max(took) / took[at]:.3f}x",
         lambda took, at: f"speedup: {took[0] / took[at]:.4f}",
+        lambda took, at: f"overhead {100 * (took[at] / took[2] - 1):.2f}%",
+        lambda took, at: f"change {(took[at] - took[1]) / took[1]:+.3%}",
+        lambda took, at: f"saves {100 * (1 - took[at] / took[0]):.3f} % of the time",
+        lambda took, at: f"overhead {took[at] / sum(took) - 1!r}",
     ],
 )
 def test_ratios_of_durations_are_measurements(show: Callable[[list[float], int], str]) -> None:
@@ -69,6 +73,12 @@ def test_ratios_of_durations_are_measurements(show: Callable[[list[float], int],
         lambda took, at: f"share {took[at] / (sum(took) + 1)!r}",
         lambda took, at: f"{100 * took[at] / sum(took):.0f} % right {hash(took[at]) % 97} %",
         lambda took, at: f"{50 + 100 * took[at] / sum(took):.4f} %",
+        lambda took, at: f"w {took[at] / took[1] - 1!r}",
+        lambda took, at: f"loss {100 * (1 - took[at] / took[1]):.4f} %",
+        lambda took, at: f"change {took[at] / took[1] - 2!r}",
+        lambda took, at: f"change {1 - (took[at] / took[1]) ** 2!r}",
+        lambda took, at: f"change {-(took[at] / took[1])!r}",
+        lambda took, at: f"change {(took[at] - took[1]) * 3 / took[1]:+.3%}",
     ],
 )
 def test_other_numbers_that_are_equal_with_a_fixed_clock_are_results(show: Callable[[list[float], int], str]) -> None:

@@ -65,11 +65,18 @@ NAMED = (
 """A frame of pandas whose index has a name, and which is too wide for the screen."""
 UNNAMED = " fold      auc  fit_seconds\n    0 {:.6f}     {:.6f}\n    1 0.996396     0.081829\n"
 """One without its index."""
+BLANKS = (
+    "   model     score  fit time  wall clock (s)  Training Time [ms]\n"
+    "0  ridge  {:.6f}  {:.6f}        0.000190          {:>10.6f}\n"
+    "1    net  0.915108  0.000176        0.000176            0.176112\n"
+)
+"""One with blanks in the names of its columns."""
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (BLANKS.format(0.25, 0.128744, 1.5), BLANKS.format(0.25, 0.5, 128.25)),
         (UNNAMED.format(0.967086, 0.128744), UNNAMED.format(0.967086, 1.5)),
         (polars("0.1", "0.000123"), polars("0.1", "1.2345678901234")),
         (NAMED.format("0.012872", "0.025795", "0.98592"), NAMED.format("0.21875", "0.03125", "0.98592")),
@@ -95,6 +102,15 @@ def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
         (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6869", "0.0244")),
         (NAMED.format("0.1", "0.2", "0.98592"), NAMED.format("0.1", "0.2", "0.98593")),
         (UNNAMED.format(0.967086, 0.128744), UNNAMED.format(0.967087, 0.128744)),
+        (BLANKS.format(0.25, 0.128744, 1.5), BLANKS.format(0.26, 0.128744, 1.5)),
+        (
+            BLANKS.format(0.25, 0.128744, 1.5).replace("fit time", "fit loss"),
+            BLANKS.format(0.25, 0.128745, 1.5).replace("fit time", "fit loss"),
+        ),
+        (
+            BLANKS.format(0.25, 0.128744, 1.5).replace("fit time", "lap time"),
+            BLANKS.format(0.25, 0.128745, 1.5).replace("fit time", "lap time"),
+        ),
         (NAMED.format("0.1", "0.2", "0.5").replace("fold", "part"), NAMED.format("0.1", "0.2", "0.5")),
         ("survival_time  0.5  0.1\n", "survival_time  0.6  0.1\n"),
         ("fit_time  0.5  red\n", "fit_time  0.5  blue\n"),

@@ -464,3 +464,13 @@ def test_comments_of_archives(form: str, equal: bool) -> None:
     assert found[0] is not None
     assert found[1] is not None
     assert compare(found[0], found[1]).same is equal
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("epoch_time_mean", True), ("train/fps_max", True), ("latency_p95", False), ("env/wait_time_mean", False)],
+)
+def test_statistics_of_times_that_may_be_simulated_are_no_measured_metrics(name: str, expected: bool) -> None:
+    """Of a series of values no experiment is made; under a key of a file experiments show what it is."""
+    assert is_measured(name, [0.25, 0.5]) == expected
+    assert kind_of(name) is not None
