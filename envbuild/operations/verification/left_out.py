@@ -216,8 +216,14 @@ class LeftOut:
         return label_before(number.before), pair_before(number.before)
 
     def _is_computed(self, label: str, pair: str = "", *, plain: bool = True) -> bool:
-        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number."""
-        return (plain and not self.measuring.time) or not {label, pair}.isdisjoint(self.measuring.unmeasured)
+        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number.
+
+        Where a generator has no seed, it may have given any number behind a word: names are followed by their letters.
+        """
+        drawn = self.measuring.draws and bool(label)
+        if plain and (drawn or not self.measuring.time):
+            return True
+        return not {label, pair}.isdisjoint(self.measuring.unmeasured)
 
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""

@@ -36,6 +36,14 @@ _HEX = lazy(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
 
+_UNSEEDED = frozenset(("Random", "seed"))
+"""Calls by which a generator of the standard library is made or seeded; without an argument by the system's entropy."""
+_SYSTEM = frozenset(("SystemRandom", "randbelow", "randbits"))
+"""Calls that draw numbers of the system's entropy. Not those that draw texts, of which names are made."""
+_SEEDED = _UNSEEDED | {"RandomState", "SeedSequence", "default_rng", "manual_seed"}
+"""Calls that take a seed. NumPy's generators without one are seeded where the program runs (``hook.frameworks``)."""
+_NO_SEEDS = frozenset(("getpid", "getrandom", "token_bytes", "urandom", "uuid1", "uuid4"))
+"""Calls that give another number in each run, beside those of clocks."""
 _BAR = lazy(r"%\||/s\b|s/")
 """In a text: what bars of progress have, and rates."""
 
@@ -55,6 +63,8 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
         glued: another value is put behind a time and a point or a comma, as parts of a second are.
+        draws: a generator of the standard library gives other numbers in each run: it has no seed, or one of the time
+            or of the process.
     """
 
     time: bool = True
@@ -68,6 +78,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
     glued: bool = False
+    draws: bool = False
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -105,6 +116,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
+        draws=any(_draws(node) for tree in trees for node in ast.walk(tree)),
     )
 
 
@@ -147,6 +159,26 @@ def _shows_address(node: ast.AST) -> bool:
 
 def _draws_bar(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and _BAR.search(node.value) is not None
+
+
+def _draws(node: ast.AST) -> bool:
+    """Whether a part of a source makes or seeds a generator that gives other numbers in each run."""
+    if not isinstance(node, ast.Call):
+        return False
+    name, given = _name_of(node.func), [*node.args, *(each.value for each in node.keywords)]
+    if name in _SYSTEM:
+        return True
+    if not given or all(isinstance(each, ast.Constant) and each.value is None for each in given):
+        return name == "Random" or (name == "seed" and _of(node) == "random")
+    if name not in _SEEDED:
+        return False
+    asks = known_names().asks["time"]
+    parts = (part for each in given for part in ast.walk(each) if isinstance(part, ast.Call))
+    return any(_name_of(part.func) in asks.names | asks.called | _NO_SEEDS for part in parts)
+
+
+def _of(call: ast.Call) -> str:
+    return _name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -42,6 +42,17 @@ def test_a_column_of_few_digits_is_in_doubt_where_nothing_measures(can_measure: 
     assert {*found.doubted(0)} == {*doubted}
 
 
+@pytest.mark.parametrize("draws", [False, True])
+def test_where_a_generator_has_no_seed_the_name_of_a_measurement_leaves_a_doubt(draws: bool) -> None:
+    """Names are followed through sources by their letters: the same word may be before something that was timed."""
+    found = left_out("load_time: 1.2345\n", Measuring(draws=draws))
+    content = read(b'[{"build_time": 40.1234}]', masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["o.json"] = content
+    places = {("stdout", "line 1, number 1 of 1"), ("o.json", "[0].build_time")}
+    assert {*found.doubted(0)} == (places if draws else {*()})
+
+
 @pytest.mark.parametrize(
     ("line", "draws", "doubted"),
     [

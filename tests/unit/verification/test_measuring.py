@@ -68,6 +68,28 @@ def test_texts_of_bars_are_seen(text: str, draws: bool) -> None:
     assert measuring({"main.py": f"print({text!r})"}).draws_bars is draws
 
 
+@pytest.mark.parametrize(
+    ("source", "draws"),
+    [
+        ("import random\nrng = random.Random()", True),
+        ("import random\nrng = random.Random(None)", True),
+        ("import random\nrng = random.Random(7)", False),
+        ("import random\nrandom.seed()", True),
+        ("import random\nrandom.seed(7)", False),
+        ("import random, time\nrandom.seed(int(time.time() * 1000))", True),
+        ("import numpy as np, os\nrng = np.random.default_rng([os.getpid(), 1])", True),
+        ("import numpy as np\nrng = np.random.default_rng()", False),  # the hook seeds it
+        ("from random import SystemRandom\nrng = SystemRandom()", True),
+        ("import secrets\nn = secrets.randbelow(9)", True),
+        ("import secrets\nname = secrets.token_hex(4)", False),
+        ("class Random:\n    pass\ndef draw(rng: Random): ...", False),
+    ],
+)
+def test_a_generator_without_a_seed_is_seen(source: str, draws: bool) -> None:
+    """It may have given any number that a program writes, whatever else is timed."""
+    assert measuring({"main.py": source}).draws is draws
+
+
 def test_without_sources_nothing_is_known() -> None:
     """A program whose files were not kept may do anything."""
     assert measuring({}) == Measuring()
