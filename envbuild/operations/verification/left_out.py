@@ -104,7 +104,7 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.series, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
-        found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
+        found |= {place: text for place, text in self._metrics(at) if short or any(map(is_exact, text.split(" ")))}
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -146,12 +146,12 @@ class LeftOut:
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
-        """Yield the metrics with one value that are left out by names that results have too."""
+        """Yield the metrics that are left out by names that results have too: with one value, or that no clock gave."""
         for name, points in self.runs[at].record.metrics.items():
             computed = self._is_computed(label_before(name)) and kind_of(name) in ("time", "rate")
-            doubtful = name_leaves_doubt(name) or computed
-            if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
-                yield (METRICS, name), str(points[0][1])
+            doubtful = computed or (len(points) == 1 and name_leaves_doubt(name))
+            if doubtful and is_measured(name, [value for _, value in points]):
+                yield (METRICS, name), " ".join(str(value) for _, value in points)
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""

@@ -53,6 +53,26 @@ def test_where_a_generator_has_no_seed_the_name_of_a_measurement_leaves_a_doubt(
     assert {*found.doubted(0)} == (places if draws else {*()})
 
 
+def test_what_was_derived_of_a_metric_has_its_name() -> None:
+    """``…_seconds_sum`` is a time as ``…_seconds`` is, in Prometheus' text, whatever labels it has."""
+    lines = ("# TYPE task_seconds summary", 'task_seconds_sum{zone="a.b"} 41.1234', "task_seconds_count 7", "")
+    found = left_out("", Measuring(draws=True))
+    content = read("\n".join(lines).encode(), masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["m.prom"] = content
+    assert {*found.doubted(0)} == {("m.prom", 'task_seconds_sum{zone="a.b"}')}
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_series_of_a_metric_is_in_doubt_where_a_generator_has_no_seed(draws: bool) -> None:
+    """How long an episode of a game lasts is a result; what is timed has such names as well."""
+    found = left_out("", Measuring(draws=draws))
+    found.runs[0].record.metrics["rollout/episode_duration"] = ((0, 1.25), (1, 3.1234))
+    place = "metrics", "rollout/episode_duration"
+    assert found.values(0).get(place) == ("1.25 3.1234" if draws else None)
+    assert (place in {*found.doubted(0)}) is draws
+
+
 @pytest.mark.parametrize(
     ("line", "draws", "doubted"),
     [
