@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from envbuild.operations.verification.doubtful import InDoubt, of_same_program
 from envbuild.operations.verification.left_out import LeftOut
 from envbuild.verification.content.reader import read
 from envbuild.verification.dataflow.measuring import Measuring
@@ -71,6 +72,13 @@ def test_a_series_of_a_metric_is_in_doubt_where_a_generator_has_no_seed(draws: b
     place = "metrics", "rollout/episode_duration"
     assert found.values(0).get(place) == ("1.25 3.1234" if draws else None)
     assert (place in {*found.doubted(0)}) is draws
+
+
+def test_experiments_look_at_what_the_sources_left_in_doubt() -> None:
+    """A series of a metric is in doubt by the sources alone: a run that did not know them would not have it."""
+    found = left_out("", Measuring(draws=True))
+    doubts = InDoubt(left=found, known=[], places=[], doubtful=frozenset())
+    assert of_same_program(doubts).measuring == found.measuring
 
 
 @pytest.mark.parametrize(
