@@ -40,8 +40,19 @@ _UNSEEDED = frozenset(("Random", "seed"))
 """Calls by which a generator of the standard library is made or seeded; without an argument by the system's entropy."""
 _SYSTEM = frozenset(("SystemRandom", "randbelow", "randbits"))
 """Calls that draw numbers of the system's entropy. Not those that draw texts, of which names are made."""
-_SEEDED = _UNSEEDED | {"RandomState", "SeedSequence", "default_rng", "manual_seed"}
-"""Calls that take a seed. NumPy's generators without one are seeded where the program runs (``hook.frameworks``)."""
+_SEEDED = _UNSEEDED | {
+    "RandomState",
+    "SeedSequence",
+    "default_rng",
+    "manual_seed",
+    "from_bytes",
+    "frombuffer",
+    "unpack",
+}
+"""Calls that take a seed, or make numbers of bytes.
+
+NumPy's generators without a seed get one where the program runs (``hook.frameworks``).
+"""
 _NO_SEEDS = frozenset(("getpid", "getrandom", "token_bytes", "urandom", "uuid1", "uuid4"))
 """Calls that give another number in each run, beside those of clocks."""
 _BAR = lazy(r"%\||/s\b|s/")

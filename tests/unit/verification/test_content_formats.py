@@ -542,7 +542,7 @@ def hparams_of(moment: float, *entries: tuple[bytes, bytes]) -> bytes:
 
 
 def test_hyperparameters_in_event_files() -> None:
-    """A learning rate that was drawn counts, whatever the order; when the session began, and what is timed, does not."""
+    """A learning rate that was drawn counts, in any order; when the session began, and what is timed, do not."""
     rate, other = ((b"lr", b"\x11" + struct.pack("<d", value)) for value in (0.01, 0.02))
     layers, took = (b"kind", b"\x1a\x04conv"), (b"fit_time", b"\x11" + struct.pack("<d", 3.25))
     one = hparams_of(1_795_247_763.5, rate, layers)

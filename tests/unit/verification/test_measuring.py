@@ -82,6 +82,8 @@ def test_texts_of_bars_are_seen(text: str, draws: bool) -> None:
         ("from random import SystemRandom\nrng = SystemRandom()", True),
         ("import secrets\nn = secrets.randbelow(9)", True),
         ("import secrets\nname = secrets.token_hex(4)", False),
+        ("import os\nshare = int.from_bytes(os.urandom(8), 'big') / 2**64", True),
+        ("import os\nname = os.urandom(4).hex()", False),
         ("class Random:\n    pass\ndef draw(rng: Random): ...", False),
     ],
 )
