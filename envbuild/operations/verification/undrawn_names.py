@@ -61,6 +61,11 @@ _REPEATED = lazy(rb"\b0x[0-9a-f]{6,16}\b|\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:
 """Addresses and dates, one of which may be that of a result."""
 _BEHIND_KEY = lazy(rb'"[A-Za-z_]{0,60}[Ii][Dd]"\s{0,4}:\s{0,4}"([0-9a-f]{8,31})"')
 """Shorter ones that JSON has under the name of an identity, where they are left out (``values.string``)."""
+_BEHIND_DATE = lazy(
+    rb"(?<![0-9A-Za-z])20\d\d[-/.]?\d\d[-/.]?\d\d(?:[T_ -]\d\d[:-]?\d\d(?:[:-]?\d\d(?:\.\d{1,6})?)?)?"
+    rb"[-_.]([0-9a-f]{8,40})(?![0-9A-Za-z])"
+)
+"""Behind a date in a name, where they are masked (``masking.rules``)."""
 _ANY_ADDRESS = lazy(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
 _ADDRESS = lazy(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
@@ -288,9 +293,10 @@ def _uuids_of(session: Session, record: Record, found: Repeated, known: Collecti
         _found_in(session, record, found, _BARE_UUID), lambda name: is_of_run(moment_of_bare_uuid(name), masks)
     )
     short = _found_in(session, record, found, _BEHIND_KEY)
+    dated = _found_in(session, record, found, _BEHIND_DATE)
     by_name = _identities_of(session, record, found)
     every = {
-        place: [*dict.fromkeys(name for each in (names, bare, short, by_name) for name in each.get(place, ()))]
+        place: [*dict.fromkeys(name for each in (names, bare, short, dated, by_name) for name in each.get(place, ()))]
         for place in (*names, *by_name)
     }
     return _where(every, lambda name: shortened(name) not in known)
