@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _FRACTION = lazy(r"\d\d:\d\d:\d\d[.,]\d{3,}")
 """A time of day with what may be a part of a second."""
+_BY_OTHERS = frozenset(("t", "dur", "ups", "speed", "pred_time"))
+"""Names of times and rates by those next to them (``content.values``)."""
 METRICS = "metrics"
 """Represents metrics among the names of streams and files."""
 ALL = Measuring()
@@ -163,12 +165,12 @@ class LeftOut:
             computed = (
                 name
                 for name in _of_memory(content)
-                if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
+                if self._any_amount or label_before(last_key(name)) in self.measuring.unmeasured
             )
             texts = (
                 name
                 for name, labels in content.amounts.items()
-                if not (self.measuring.memory and self.measuring.unmeasured.isdisjoint(labels))
+                if self._any_amount or not self.measuring.unmeasured.isdisjoint(labels)
             )
             names = {*content.memory, *computed, *texts}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
@@ -225,6 +227,11 @@ class LeftOut:
             return True
         return not {label, pair}.isdisjoint(self.measuring.unmeasured)
 
+    @property
+    def _any_amount(self) -> bool:
+        """Whether any amount of memory may be a result: nothing asks for it, or a generator has no seed."""
+        return self.measuring.draws or not self.measuring.memory
+
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""
         yield from (name for name in names if self._is_computed(label_before(last_key(name))))
@@ -235,7 +242,7 @@ class LeftOut:
 
     def _is_amount(self, at: int, row: Row) -> bool:
         """Whether nothing that measures memory can have given a number of a line."""
-        if not self.measuring.memory:
+        if self._any_amount:
             return True
         numbers = exact_numbers(row.text, self._masks_of(at)) if self.measuring.unmeasured else ()
         return any(label_before(number.before) in self.measuring.unmeasured for number in numbers)
@@ -256,23 +263,25 @@ class LeftOut:
             yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
 
 
+def _is_timed(name: str) -> bool:
+    """Whether a place has the name of a time or a rate: one for itself, or next to those of ``values.number``."""
+    key = last_key(name)
+    return kind_of(key) in ("time", "rate") or key in _BY_OTHERS
+
+
 def _plain_times(content: Content) -> Iterator[str]:
     """Yield the names of single numbers that were left out as times or rates."""
-    yield from (name for name in content.numbers if kind_of(last_key(name)) in ("time", "rate"))
+    yield from (name for name in content.numbers if _is_timed(name))
 
 
 def _columns(content: Content) -> Iterator[str]:
     """Yield the names of several exact numbers that were left out together, as those of a column are."""
-    yield from (
-        name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
-    )
+    yield from (name for name in content.exact if name not in content.numbers and _is_timed(name))
 
 
 def _short_columns(content: Content) -> Iterator[str]:
     """Yield the names of several numbers of few digits in all that were left out together."""
-    yield from (
-        name for name in content.series if name not in content.exact and kind_of(last_key(name)) in ("time", "rate")
-    )
+    yield from (name for name in content.series if name not in content.exact and _is_timed(name))
 
 
 def _of_memory(content: Content) -> Iterator[str]:

@@ -74,6 +74,19 @@ def test_a_series_of_a_metric_is_in_doubt_where_a_generator_has_no_seed(draws: b
     assert (place in {*found.doubted(0)}) is draws
 
 
+@pytest.mark.parametrize("draws", [False, True])
+def test_where_a_generator_has_no_seed_other_names_leave_a_doubt_too(draws: bool) -> None:
+    """Circles have ``r``, ``l`` and ``t`` as monitors of episodes have, and a test of memory has a total."""
+    found = left_out("peak memory 53.66 MB\n", Measuring(draws=draws))
+    for name, data in (("m.csv", b"r,l,t\n1.0,9,3.1234\n2.0,9,4.1234\n"), ("s.json", b'{"memory_total": 53.66}')):
+        content = read(data, masks_of(found.runs[0].record))
+        assert content is not None
+        found.runs[0].contents[name] = content
+    assert {*found.doubted(0)} == ({("m.csv", "t")} if draws else {*()})
+    places = {("stdout", "line 1"), ("s.json", "memory_total")}
+    assert dict(found.memory(0)).keys() == (places if draws else {*()})
+
+
 def test_experiments_look_at_what_the_sources_left_in_doubt() -> None:
     """A series of a metric is in doubt by the sources alone: a run that did not know them would not have it."""
     found = left_out("", Measuring(draws=True))
