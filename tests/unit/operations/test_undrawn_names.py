@@ -531,6 +531,35 @@ def test_an_identity_counts_however_its_key_is_written(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize(
+    ("values", "draws", "quoted"),
+    [
+        (("s17k3849x", "s42k7711x"), False, True),
+        (("s17k3849x", "s42k7711x"), True, False),
+        (("s17k3849x", "s17k3849x"), False, False),
+    ],
+)
+def test_an_identity_that_was_chosen_is_quoted_where_nothing_draws_names(
+    tmp_path: Path, values: tuple[str, str], *, draws: bool, quoted: bool
+) -> None:
+    """Which of the sessions was sampled is a result, though the key says that it is a name for the moment."""
+    done, runs = {}, []
+    for number, value in enumerate(values):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        data = f'{{"session_id": "{value}", "n": {number}}}'.encode()
+        (folder / "a.json").write_bytes(data)
+        output = Output(path="a.json", change="created", size=len(data), sha256=f"{number:064x}")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}", outputs=(output,))))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=folder)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    able = Measuring(names=draws, uuids="none", makes_hex=False)
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
+    assert [each.partition(":")[0] for each in found] == ["names in a.json"] * quoted
+
+
+@pytest.mark.parametrize(
     ("name", "quoted"), [("user-9f86d081", False), ("9F86D081884C", False), ("user-12345abc", True), ("user-1", True)]
 )
 def test_an_identity_is_drawn_if_its_digits_are(name: str, *, quoted: bool) -> None:
