@@ -148,25 +148,42 @@ def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
 
 
 def _read_hparams(out: Canonical, name: str, metadata: bytes) -> None:
-    """Count the hyperparameters of a session, which may have been drawn: by their names, as JSON's values are.
+    """Count the hyperparameters of a session, which may have been drawn: by their names, as JSON's values are."""
+    for key, value in _hparams_in(metadata):
+        where = below(name, key, ", ")
+        if isinstance(value, float):
+            values.number(out, where, key, value, repr(value))
+        elif isinstance(value, str):
+            values.string(out, where, key, value)
+        else:
+            out.add(where, value)
+
+
+def _hparams_in(metadata: bytes) -> list[tuple[str, float | str | bytes]]:
+    """Return the names and values of a session's hyperparameters; none of what is no such message.
 
     Source: tensorboard/plugins/hparams/plugin_data.proto; a map's entries come in any order.
     """
-    plugin = dict(fields_of(_message(dict(fields_of(metadata)).get(1))))
-    content = _message(plugin.get(2)) if plugin.get(1) == _HPARAMS else b""
-    session = fields_of(_message(dict(fields_of(content)).get(_SESSION)))
-    entries = [dict(fields_of(entry)) for number, entry in session if number == 1 and isinstance(entry, bytes)]
-    for entry in sorted(entries, key=lambda each: _message(each.get(1))):
-        key = _message(entry.get(1)).decode("utf-8", "backslashreplace")
-        where, value = below(name, key, ", "), dict(fields_of(_message(entry.get(2))))
-        match value.get(2), value.get(3):
-            case bytes(number), _:
-                shown = struct.unpack("<d", number)[0]
-                values.number(out, where, key, shown, repr(shown))
-            case _, bytes(text):
-                values.string(out, where, key, text.decode("utf-8", "backslashreplace"))
-            case _:
-                out.add(where, repr(value))
+    try:
+        plugin = dict(fields_of(_message(dict(fields_of(metadata)).get(1))))
+        content = _message(plugin.get(2)) if plugin.get(1) == _HPARAMS else b""
+        session = fields_of(_message(dict(fields_of(content)).get(_SESSION)))
+        entries = [dict(fields_of(entry)) for number, entry in session if number == 1 and isinstance(entry, bytes)]
+        named = {_message(entry.get(1)): _value_in(_message(entry.get(2))) for entry in entries}
+        return [(key.decode("utf-8", "backslashreplace"), named[key]) for key in sorted(named)]
+    except (ValueError, IndexError, struct.error):
+        return []
+
+
+def _value_in(value: bytes) -> float | str | bytes:
+    """Return a ``google.protobuf.Value``: 2 number, 3 text; others by their bytes."""
+    found = dict(fields_of(value))
+    match found.get(2), found.get(3):
+        case bytes(number), _:
+            return float(struct.unpack("<d", number)[0])
+        case _, bytes(text):
+            return text.decode("utf-8", "backslashreplace")
+    return value
 
 
 def _message(field: int | bytes | None) -> bytes:
