@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -113,6 +113,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
         makes_names = makes_names or _CONSTRUCTED in names or any(map(_gives_node, ast.walk(tree)))
+    absent = {name for tree in trees for node in ast.walk(tree) for name in _absent(node)}
     known = bool(sources) and "all" not in asked
     words = unmeasured_words(trees, own, known_names()) if follow else None
     return Measuring(
@@ -127,7 +128,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
-        draws=any(_draws(node) for tree in trees for node in ast.walk(tree)),
+        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)),
     )
 
 
@@ -172,20 +173,50 @@ def _draws_bar(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and _BAR.search(node.value) is not None
 
 
-def _draws(node: ast.AST) -> bool:
-    """Whether a part of a source makes or seeds a generator that gives other numbers in each run."""
+def _draws(node: ast.AST, absent: Set[str]) -> bool:
+    """Whether a part of a source makes or seeds a generator that gives other numbers in each run.
+
+    Args:
+        node: it.
+        absent: names of what may be None.
+    """
     if not isinstance(node, ast.Call):
         return False
     name, given = _name_of(node.func), [*node.args, *(each.value for each in node.keywords)]
     if name in _SYSTEM:
         return True
-    if not given or all(isinstance(each, ast.Constant) and each.value is None for each in given):
-        return name == "Random" or (name == "seed" and _of(node) == "random")
+    if name == "seed" and _of(node) == "random" and all(map(_is_none, given)):
+        return True
+    if name == "Random" and all(_is_none(each) or _name_of(each) in absent for each in given):
+        return True
     if name not in _SEEDED:
         return False
     asks = known_names().asks["time"]
     parts = (part for each in given for part in ast.walk(each) if isinstance(part, ast.Call))
     return any(_name_of(part.func) in asks.names | asks.called | _NO_SEEDS for part in parts)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _absent(node: ast.AST) -> Iterator[str]:
+    """Yield the names that are None where nothing else is given: of parameters, fields and options of a command."""
+    match node:
+        case ast.arguments(args=args, posonlyargs=first, defaults=defaults, kwonlyargs=named, kw_defaults=others):
+            several = [*first, *args]
+            pairs = [
+                *zip(several[len(several) - len(defaults) :], defaults, strict=True),
+                *zip(named, others, strict=True),
+            ]
+            yield from (each.arg for each, value in pairs if _is_none(value))
+        case ast.AnnAssign(target=target, value=ast.Constant(value=None)):
+            yield _name_of(target)
+        case ast.Call(args=args, keywords=keywords):
+            value = next((each.value for each in keywords if each.arg == "default"), None)
+            options = [each.value for each in args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if value is None or _is_none(value):
+                yield from (each[2:].replace("-", "_") for each in options if each.startswith("--"))
 
 
 def _of(call: ast.Call) -> str:
