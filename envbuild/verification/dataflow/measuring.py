@@ -55,6 +55,10 @@ NumPy's generators without a seed get one where the program runs (``hook.framewo
 """
 _NO_SEEDS = frozenset(("getpid", "getrandom", "token_bytes", "urandom", "uuid1", "uuid4"))
 """Calls that give another number in each run, beside those of clocks."""
+_ENTROPY = frozenset(("getrandom", "token_bytes", "urandom"))
+"""Calls that give bytes of the system's entropy."""
+_NAMING = frozenset((_CONSTRUCTED, "b64encode", "hexlify", "urlsafe_b64encode"))
+"""Calls that make a name of bytes."""
 _BAR = lazy(r"%\||/s\b|s/")
 """In a text: what bars of progress have, and rates."""
 
@@ -128,7 +132,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
-        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)),
+        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)) or any(map(_takes_entropy, trees)),
     )
 
 
@@ -185,7 +189,7 @@ def _draws(node: ast.AST, absent: Set[str]) -> bool:
     name, given = _name_of(node.func), [*node.args, *(each.value for each in node.keywords)]
     if name in _SYSTEM:
         return True
-    if name == "seed" and _of(node) == "random" and all(map(_is_none, given)):
+    if name == "seed" and (not given or _of(node) == "random") and all(map(_is_none, given)):
         return True
     if name == "Random" and all(_is_none(each) or _name_of(each) in absent for each in given):
         return True
@@ -194,6 +198,18 @@ def _draws(node: ast.AST, absent: Set[str]) -> bool:
     asks = known_names().asks["time"]
     parts = (part for each in given for part in ast.walk(each) if isinstance(part, ast.Call))
     return any(_name_of(part.func) in asks.names | asks.called | _NO_SEEDS for part in parts)
+
+
+def _takes_entropy(tree: ast.Module) -> bool:
+    """Whether a source takes bytes of the system's entropy for anything but a name in digits or letters."""
+    named: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "hex":
+            named.add(id(node.value))
+        elif isinstance(node, ast.Call) and _name_of(node.func) in _NAMING:
+            named |= {id(each) for each in (*node.args, *(given.value for given in node.keywords))}
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node) not in named)
+    return any(_name_of(call.func) in _ENTROPY for call in calls)
 
 
 def _is_none(node: ast.AST | None) -> bool:

@@ -90,6 +90,10 @@ def test_texts_of_bars_are_seen(text: str, draws: bool) -> None:
         ("import secrets\nname = secrets.token_hex(4)", False),
         ("import os\nshare = int.from_bytes(os.urandom(8), 'big') / 2**64", True),
         ("import os\nname = os.urandom(4).hex()", False),
+        ("import os, base64\nname = base64.b64encode(os.urandom(4))", False),
+        ("import os, uuid\nname = uuid.UUID(bytes=os.urandom(16), version=4)", False),
+        ("import os\nlevels = [each / 255 for each in os.urandom(4)]", True),
+        ("import torch\ng = torch.Generator()\ng.seed()", True),
         ("class Random:\n    pass\ndef draw(rng: Random): ...", False),
     ],
 )
