@@ -74,12 +74,12 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
         shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
+        draws: a generator gives other numbers in each run, as it has no seed, or one of the time or of the process; or
+            numbers are made of the system's entropy.
         draws_bars: its own sources have texts of bars of progress, so that a bar need not be a package's.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
         glued: another value is put behind a time and a point or a comma, as parts of a second are.
-        draws: a generator of the standard library gives other numbers in each run: it has no seed, or one of the time
-            or of the process.
     """
 
     time: bool = True
@@ -89,11 +89,11 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
     shows_addresses: bool = False
+    draws: bool = False
     draws_bars: bool = True
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
     glued: bool = False
-    draws: bool = False
 
 
 def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
@@ -128,11 +128,11 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
         shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
+        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)) or any(map(_takes_entropy, trees)),
         draws_bars=not trees or any(_draws_bar(node) for tree in trees for node in ast.walk(tree)),
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
         glued=words is not None and words.glued,
-        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)) or any(map(_takes_entropy, trees)),
     )
 
 
