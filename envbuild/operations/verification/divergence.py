@@ -203,7 +203,13 @@ def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     if _knows_main(record):
         return found
     # What else there is, as a launcher or a shell, may measure anything, but not what these sources print.
-    return Measuring(unmeasured=found.unmeasured, shifted=found.shifted, glued=found.glued, paused=found.paused)
+    return Measuring(
+        unmeasured=found.unmeasured,
+        shifted=found.shifted,
+        glued=found.glued,
+        paused=found.paused,
+        draws=found.draws,
+    )
 
 
 def _read(folder_path: Path, path: str) -> bytes | None:

@@ -303,7 +303,7 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     """
     places = [place for place in doubts.places if place[0] in STREAMS or _are_plain(doubts.known[0][place])]
     places += doubts.short
-    left = LeftOut(session=laboratory.session)
+    left = of_same_program(doubts)
     clocks: list[When] = []
 
     def look(found: Repeated, ran: Ran, clock: Setting | None) -> None:
@@ -361,6 +361,11 @@ def _by_fixed_clock(laboratory: Laboratory, doubts: InDoubt) -> tuple[frozenset[
     again = left.values(len(clocks) - 1, short=True)
     measured |= {place for place in follow if again.get(place) == values[0][place]}
     return measured, [place for place in begun if again.get(place) == values[0][place]]
+
+
+def of_same_program(doubts: InDoubt) -> LeftOut:
+    """Return what takes further runs of the same program: its sources show of them what they show of the first ones."""
+    return LeftOut(session=doubts.left.session, measuring=doubts.left.measuring)
 
 
 def _are_ticks(values: Sequence[tuple[When, str]]) -> bool:
@@ -457,14 +462,14 @@ def _span(record: Record) -> Span:
 
 def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> Refuted | None:
     """Find values that are the same once all but the clock is fixed; None if there are none."""
-    repeated, plain = LeftOut(session=laboratory.session), LeftOut(session=laboratory.session)
+    repeated, plain = of_same_program(doubts), of_same_program(doubts)
     for number in range(_PAIRS):
         if not repeated.look(laboratory, "all fixed but the clock", _FIXED, number):
             return None
         differing = _equal_in(repeated, differing)
         if not differing:
             return None
-    drawn = LeftOut(session=laboratory.session)
+    drawn = of_same_program(doubts)
     by_entropy = drawn.look(laboratory, "entropy fixed", ("entropy",), 0) and _equal_in(drawn, differing) == differing
     few = {*doubts.short}.intersection(differing)
     if by_entropy or few:

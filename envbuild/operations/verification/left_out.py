@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _FRACTION = lazy(r"\d\d:\d\d:\d\d[.,]\d{3,}")
 """A time of day with what may be a part of a second."""
+_BY_OTHERS = frozenset(("t", "dur", "ups", "speed", "pred_time"))
+"""Names of times and rates by those next to them (``content.values``)."""
 METRICS = "metrics"
 """Represents metrics among the names of streams and files."""
 ALL = Measuring()
@@ -105,7 +107,7 @@ class LeftOut:
         for path, content in self.runs[at].contents.items():
             known = {**content.left_out, **content.series, **content.numbers}
             found |= {(path, name): known[name] for name in (content.left_out if short else content.exact)}
-        found |= {place: text for place, text in self._metrics(at) if short or is_exact(text)}
+        found |= {place: text for place, text in self._metrics(at) if short or any(map(is_exact, text.split(" ")))}
         return found
 
     def named(self, at: int) -> Iterator[tuple[Place, str]]:
@@ -149,12 +151,12 @@ class LeftOut:
         yield from (place for place, _ in self._metrics(at))
 
     def _metrics(self, at: int) -> Iterator[tuple[Place, str]]:
-        """Yield the metrics with one value that are left out by names that results have too."""
+        """Yield the metrics that are left out by names that results have too: with one value, or that no clock gave."""
         for name, points in self.runs[at].record.metrics.items():
             computed = self._is_computed(label_before(name)) and kind_of(name) in ("time", "rate")
-            doubtful = name_leaves_doubt(name) or computed
-            if len(points) == 1 and doubtful and is_measured(name, [points[0][1]]):
-                yield (METRICS, name), str(points[0][1])
+            doubtful = computed or (len(points) == 1 and name_leaves_doubt(name))
+            if doubtful and is_measured(name, [value for _, value in points]):
+                yield (METRICS, name), " ".join(str(value) for _, value in points)
 
     def memory(self, at: int) -> Iterator[tuple[Place, str]]:
         """Yield what was left out as memory and may be that of something else: lines and names in files."""
@@ -166,12 +168,12 @@ class LeftOut:
             computed = (
                 name
                 for name in _of_memory(content)
-                if not self.measuring.memory or label_before(last_key(name)) in self.measuring.unmeasured
+                if self._any_amount or label_before(last_key(name)) in self.measuring.unmeasured
             )
             texts = (
                 name
                 for name, labels in content.amounts.items()
-                if not (self.measuring.memory and self.measuring.unmeasured.isdisjoint(labels))
+                if self._any_amount or not self.measuring.unmeasured.isdisjoint(labels)
             )
             names = {*content.memory, *computed, *texts}
             yield from (((path, name), content.left_out[name]) for name in names if name in content.left_out)
@@ -241,8 +243,19 @@ class LeftOut:
         return label_before(number.before), pair_before(number.before)
 
     def _is_computed(self, label: str, pair: str = "", *, plain: bool = True) -> bool:
-        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number."""
-        return (plain and not self.measuring.time) or not {label, pair}.isdisjoint(self.measuring.unmeasured)
+        """Whether no clock can have given a value behind a word, or two; ``plain``: it is one number.
+
+        Where a generator has no seed, it may have given any number behind a word: names are followed by their letters.
+        """
+        drawn = self.measuring.draws and bool(label)
+        if plain and (drawn or not self.measuring.time):
+            return True
+        return not {label, pair}.isdisjoint(self.measuring.unmeasured)
+
+    @property
+    def _any_amount(self) -> bool:
+        """Whether any amount of memory may be a result: nothing asks for it, or a generator has no seed."""
+        return self.measuring.draws or not self.measuring.memory
 
     def _computed(self, names: Iterable[str]) -> Iterator[str]:
         """Yield the names, of places in files, of values that no clock can have given."""
@@ -254,7 +267,7 @@ class LeftOut:
 
     def _is_amount(self, at: int, row: Row) -> bool:
         """Whether nothing that measures memory can have given a number of a line."""
-        if not self.measuring.memory:
+        if self._any_amount:
             return True
         numbers = exact_numbers(row.text, self._masks_of(at)) if self.measuring.unmeasured else ()
         return any(label_before(number.before) in self.measuring.unmeasured for number in numbers)
@@ -275,23 +288,25 @@ class LeftOut:
             yield f"line {row.number}, number {number.place[0]} of {number.place[1]}", number
 
 
+def _is_timed(name: str) -> bool:
+    """Whether a place has the name of a time or a rate: one for itself, or next to those of ``values.number``."""
+    key = last_key(name)
+    return kind_of(key) in ("time", "rate") or key in _BY_OTHERS
+
+
 def _plain_times(content: Content) -> Iterator[str]:
     """Yield the names of single numbers that were left out as times or rates."""
-    yield from (name for name in content.numbers if kind_of(last_key(name)) in ("time", "rate"))
+    yield from (name for name in content.numbers if _is_timed(name))
 
 
 def _columns(content: Content) -> Iterator[str]:
     """Yield the names of several exact numbers that were left out together, as those of a column are."""
-    yield from (
-        name for name in content.exact if name not in content.numbers and kind_of(last_key(name)) in ("time", "rate")
-    )
+    yield from (name for name in content.exact if name not in content.numbers and _is_timed(name))
 
 
 def _short_columns(content: Content) -> Iterator[str]:
     """Yield the names of several numbers of few digits in all that were left out together."""
-    yield from (
-        name for name in content.series if name not in content.exact and kind_of(last_key(name)) in ("time", "rate")
-    )
+    yield from (name for name in content.series if name not in content.exact and _is_timed(name))
 
 
 def _of_memory(content: Content) -> Iterator[str]:

@@ -61,6 +61,11 @@ _REPEATED = lazy(rb"\b0x[0-9a-f]{6,16}\b|\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:
 """Addresses and dates, one of which may be that of a result."""
 _BEHIND_KEY = lazy(rb'"[A-Za-z_]{0,60}[Ii][Dd]"\s{0,4}:\s{0,4}"([0-9a-f]{8,31})"')
 """Shorter ones that JSON has under the name of an identity, where they are left out (``values.string``)."""
+_BEHIND_DATE = lazy(
+    rb"(?<![0-9A-Za-z])20\d\d[-/.]?\d\d[-/.]?\d\d(?:[T_ -]\d\d[:-]?\d\d(?:[:-]?\d\d(?:\.\d{1,6})?)?)?"
+    rb"[-_.]([0-9a-f]{8,40})(?![0-9A-Za-z])"
+)
+"""Behind a date in a name, where they are masked (``masking.rules``)."""
 _ANY_ADDRESS = lazy(rb"\b0x(?:(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b|[1-9a-f][0-9a-f]{6,15}(?=>))")
 _ADDRESS = lazy(rb"(?<!at )\b0x(?:0000)?(?:7[ef]|5[56])[0-9a-f]{10}\b(?!>)")
 
@@ -125,6 +130,7 @@ def undrawn_uuids(session: Session, engine: RunEngine | None, events: Events, *,
     at_sight = (
         *_quoted_uuids(timeless, "no run had the time that is in it"),
         *_quoted_uuids(decimal, "it has decimal digits alone"),
+        *(() if able.names else _quoted_uuids(_chosen(session))),
     )
     said = {name for found in (timeless, decimal) for names in found.values() for name in names}
     several = several_processes(*(run.record for run in session.runs))
@@ -288,16 +294,20 @@ def _uuids_of(session: Session, record: Record, found: Repeated, known: Collecti
         _found_in(session, record, found, _BARE_UUID), lambda name: is_of_run(moment_of_bare_uuid(name), masks)
     )
     short = _found_in(session, record, found, _BEHIND_KEY)
+    dated = _found_in(session, record, found, _BEHIND_DATE)
     by_name = _identities_of(session, record, found)
     every = {
-        place: [*dict.fromkeys(name for each in (names, bare, short, by_name) for name in each.get(place, ()))]
+        place: [*dict.fromkeys(name for each in (names, bare, short, dated, by_name) for name in each.get(place, ()))]
         for place in (*names, *by_name)
     }
     return _where(every, lambda name: shortened(name) not in known)
 
 
-def _identities_of(session: Session, record: Record, found: Repeated) -> dict[str, list[str]]:
-    """Return the identities with hexadecimal digits that files of any format have under a name of one, by file."""
+def _identities_of(session: Session, record: Record, found: Repeated, *, whole: bool = False) -> dict[str, list[str]]:
+    """Return the identities with hexadecimal digits that files of any format have under a name of one, by file.
+
+    ``whole``: those without such digits too.
+    """
     from envbuild.verification.content import identities
     from envbuild.verification.content.canonical import FILE
 
@@ -307,9 +317,22 @@ def _identities_of(session: Session, record: Record, found: Repeated) -> dict[st
     lists: dict[str, dict[str, None]] = {}
     for place, path in files:
         data = read_foreign(path, FILE) if path not in without else None
-        texts = (text for _, text in identities(data or b"", masks) if may_have_draws(_hex_of(text)))
+        texts = (text for _, text in identities(data or b"", masks) if whole or may_have_draws(_hex_of(text)))
         lists.setdefault(place, {}).update(dict.fromkeys(texts))
     return {place: [*texts] for place, texts in lists.items() if texts}
+
+
+def _chosen(session: Session) -> dict[str, list[str]]:
+    """Return the identities without hexadecimal digits that the first run has alone, by file: ``s17k3849x``.
+
+    No run shows whether they are drawn. Where nothing in the sources draws names, they are one of many, or made by a
+    generator. Of numbers alone those of processes are known by other means.
+    """
+    first, *others = (
+        _identities_of(session, run.record, session.done[at], whole=True) for at, run in _numbered(session)
+    )
+    known = {name for each in others for names in each.values() for name in names}
+    return _where(first, lambda name: name not in known and not name.isdecimal() and not may_have_draws(_hex_of(name)))
 
 
 def _without_identities(session: Session, record: Record) -> Iterator[str]:

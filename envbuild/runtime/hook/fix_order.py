@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 
 from . import fix_ready
 from .fix_clock import forget_cached, members_of
@@ -392,10 +392,25 @@ def pools(module: Any) -> None:
         noted("multiprocessing.Pool", sys._getframe(1))
         made(self, 1, *arguments, **options)
 
-    def applied(self: Any, *arguments: Any, **options: Any) -> Any:
-        result = apply(self, *arguments, **options)
-        if get_ident() != self._result_handler.ident:  # which gives the results; joblib's callbacks begin tasks there
+    def applied(self: Any, func: Any, *arguments: Any, **options: Any) -> Any:
+        if get_ident() == self._result_handler.ident:  # which gives the results; joblib's callbacks begin tasks there
+            return apply(self, func, *arguments, **options)
+        if not isinstance(self, module.ThreadPool):
+            result = apply(self, func, *arguments, **options)
             _patience.wait(result.wait)
+            return result
+        # A result is there when its callback has ended: joblib's waits for a lock that who begins tasks has.
+        ended = allocate_lock()
+        ended.acquire()
+
+        def called(*given: Any, **named: Any) -> Any:
+            try:
+                return func(*given, **named)
+            finally:
+                ended.release()
+
+        result = apply(self, called, *arguments, **options)
+        _patience.wait(lambda seconds: ended.acquire(timeout=seconds))
         return result
 
     pool.__init__, pool.apply_async = begun, applied

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from envbuild.core.tfrecord import crc32c, fields_of, number_in, records, signed
 from envbuild.record.measurements import kind_of_metric
-from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError
+from envbuild.verification.content import values
+from envbuild.verification.content.canonical import FILE, Canonical, UnreadableError, below
 
 _VERSION = b"brain.Event:"
 """In the first record of such a file."""
@@ -28,6 +29,8 @@ _KINDS = {4: "image", 5: "histogram", 6: "sound", 8: "tensor"}
 """Fields of a value in a summary. Others are a scalar's, the old form's, and what plugins note of themselves, which has
 the time."""
 _SIMPLE, _TENSOR, _TEXT, _TYPE, _TAG = 2, 8, 8, 1, 1
+_METADATA, _HPARAMS, _SESSION = 9, b"hparams", 3
+"""Fields of a value and of what the plugin ``hparams`` notes, and its name; a session's other fields have the time."""
 
 
 def is_event_file(data: bytes) -> bool:
@@ -128,6 +131,8 @@ def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
             out.scalar(name, bytes(table.get(_SIMPLE) or table[_TENSOR]), shown)
         return
     for number, data in found:
+        if number == _METADATA and isinstance(data, bytes):
+            _read_hparams(out, name, data)
         if number not in _KINDS or not isinstance(data, bytes):
             continue
         if number != _TENSOR:
@@ -140,6 +145,49 @@ def _read_value(out: Canonical, path: str, step: int, value: bytes) -> None:
                     out.text(f"{name}, text", line)
         else:
             out.add(f"{name}, tensor", data)
+
+
+def _read_hparams(out: Canonical, name: str, metadata: bytes) -> None:
+    """Count the hyperparameters of a session, which may have been drawn: by their names, as JSON's values are."""
+    for key, value in _hparams_in(metadata):
+        where = below(name, key, ", ")
+        if isinstance(value, float):
+            values.number(out, where, key, value, repr(value))
+        elif isinstance(value, str):
+            values.string(out, where, key, value)
+        else:
+            out.add(where, value)
+
+
+def _hparams_in(metadata: bytes) -> list[tuple[str, float | str | bytes]]:
+    """Return the names and values of a session's hyperparameters; none of what is no such message.
+
+    Source: tensorboard/plugins/hparams/plugin_data.proto; a map's entries come in any order.
+    """
+    try:
+        plugin = dict(fields_of(_message(dict(fields_of(metadata)).get(1))))
+        content = _message(plugin.get(2)) if plugin.get(1) == _HPARAMS else b""
+        session = fields_of(_message(dict(fields_of(content)).get(_SESSION)))
+        entries = [dict(fields_of(entry)) for number, entry in session if number == 1 and isinstance(entry, bytes)]
+        named = {_message(entry.get(1)): _value_in(_message(entry.get(2))) for entry in entries}
+        return [(key.decode("utf-8", "backslashreplace"), named[key]) for key in sorted(named)]
+    except (ValueError, IndexError, struct.error):
+        return []
+
+
+def _value_in(value: bytes) -> float | str | bytes:
+    """Return a ``google.protobuf.Value``: 2 number, 3 text; others by their bytes."""
+    found = dict(fields_of(value))
+    match found.get(2), found.get(3):
+        case bytes(number), _:
+            return float(struct.unpack("<d", number)[0])
+        case _, bytes(text):
+            return text.decode("utf-8", "backslashreplace")
+    return value
+
+
+def _message(field: int | bytes | None) -> bytes:
+    return field if isinstance(field, bytes) else b""
 
 
 def _texts(tensor: list[tuple[int, int | bytes]]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -37,6 +37,29 @@ _HEX = lazy(r"abcdef|ABCDEF|%0?\d*[xX]|\A#?0?\d*[xX]\Z|:#?0?\d*[xX]\}")
 """In a text: the digits, or how a number is to be written with them."""
 
 
+_UNSEEDED = frozenset(("Random", "seed"))
+"""Calls by which a generator of the standard library is made or seeded; without an argument by the system's entropy."""
+_SYSTEM = frozenset(("SystemRandom", "randbelow", "randbits"))
+"""Calls that draw numbers of the system's entropy. Not those that draw texts, of which names are made."""
+_SEEDED = _UNSEEDED | {
+    "RandomState",
+    "SeedSequence",
+    "default_rng",
+    "manual_seed",
+    "from_bytes",
+    "frombuffer",
+    "unpack",
+}
+"""Calls that take a seed, or make numbers of bytes.
+
+NumPy's generators without a seed get one where the program runs (``hook.frameworks``).
+"""
+_NO_SEEDS = frozenset(("getpid", "getrandom", "token_bytes", "urandom", "uuid1", "uuid4"))
+"""Calls that give another number in each run, beside those of clocks."""
+_ENTROPY = frozenset(("getrandom", "token_bytes", "urandom"))
+"""Calls that give bytes of the system's entropy."""
+_NAMING = frozenset((_CONSTRUCTED, "b64encode", "hexlify", "urlsafe_b64encode"))
+"""Calls that make a name of bytes."""
 _BAR = lazy(r"%\||/s\b|s/")
 """In a text: what bars of progress have, and rates."""
 
@@ -52,6 +75,8 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
         makes_hex: its own sources make texts of hexadecimal digits, which may look like UUIDs; None if nothing is known
             of them.
         shows_addresses: its own sources write addresses as those of objects are shown: ``f"<Net at {value}>"``.
+        draws: a generator gives other numbers in each run, as it has no seed, or one of the time or of the process; or
+            numbers are made of the system's entropy.
         draws_bars: its own sources have texts of bars of progress, so that a bar need not be a package's.
         unmeasured: words before values that no clock, and no measure of memory, gave.
         shifted: words before values of a clock to which something drawn was added.
@@ -66,6 +91,7 @@ class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     uuids: Literal["unknown", "clock", "drawn", "none"] = "unknown"
     makes_hex: bool | None = None
     shows_addresses: bool = False
+    draws: bool = False
     draws_bars: bool = True
     unmeasured: frozenset[str] = frozenset()
     shifted: frozenset[str] = frozenset()
@@ -94,6 +120,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         asked |= {"time"} if _uses_time(tree) else set()
         names |= {name for node in ast.walk(tree) for name in _names_in(node)}
         makes_names = makes_names or _CONSTRUCTED in names or any(map(_gives_node, ast.walk(tree)))
+    absent = {name for tree in trees for node in ast.walk(tree) for name in _absent(node)}
     known = bool(sources) and "all" not in asked
     words = unmeasured_words(trees, own, known_names()) if follow else None
     return Measuring(
@@ -104,6 +131,7 @@ def measuring(sources: Mapping[str, str], *, follow: bool = True) -> Measuring:
         uuids="unknown" if not known else "clock" if names & _OF_CLOCK else "drawn" if names & _DRAWN else "none",
         makes_hex=any(_makes_hex(node) for tree in trees for node in ast.walk(tree)) if trees else None,
         shows_addresses=any(_shows_address(node) for tree in trees for node in ast.walk(tree)),
+        draws=any(_draws(node, absent) for tree in trees for node in ast.walk(tree)) or any(map(_takes_entropy, trees)),
         draws_bars=not trees or any(_draws_bar(node) for tree in trees for node in ast.walk(tree)),
         unmeasured=words.unmeasured if words is not None else frozenset(),
         shifted=words.shifted if words is not None else frozenset(),
@@ -151,6 +179,68 @@ def _shows_address(node: ast.AST) -> bool:
 
 def _draws_bar(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and _BAR.search(node.value) is not None
+
+
+def _draws(node: ast.AST, absent: Set[str]) -> bool:
+    """Whether a part of a source makes or seeds a generator that gives other numbers in each run.
+
+    Args:
+        node: it.
+        absent: names of what may be None.
+    """
+    if not isinstance(node, ast.Call):
+        return False
+    name, given = _name_of(node.func), [*node.args, *(each.value for each in node.keywords)]
+    if name in _SYSTEM:
+        return True
+    if name == "seed" and (not given or _of(node) == "random") and all(map(_is_none, given)):
+        return True
+    if name == "Random" and all(_is_none(each) or _name_of(each) in absent for each in given):
+        return True
+    if name not in _SEEDED:
+        return False
+    asks = known_names().asks["time"]
+    parts = (part for each in given for part in ast.walk(each) if isinstance(part, ast.Call))
+    return any(_name_of(part.func) in asks.names | asks.called | _NO_SEEDS for part in parts)
+
+
+def _takes_entropy(tree: ast.Module) -> bool:
+    """Whether a source takes bytes of the system's entropy for anything but a name in digits or letters."""
+    named: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "hex":
+            named.add(id(node.value))
+        elif isinstance(node, ast.Call) and _name_of(node.func) in _NAMING:
+            named |= {id(each) for each in (*node.args, *(given.value for given in node.keywords))}
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node) not in named)
+    return any(_name_of(call.func) in _ENTROPY for call in calls)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _absent(node: ast.AST) -> Iterator[str]:
+    """Yield the names that are None where nothing else is given: of parameters, fields and options of a command."""
+    match node:
+        case ast.arguments(args=args, posonlyargs=first, defaults=defaults, kwonlyargs=named, kw_defaults=others):
+            several = [*first, *args]
+            pairs = [
+                *zip(several[len(several) - len(defaults) :], defaults, strict=True),
+                *zip(named, others, strict=True),
+            ]
+            yield from (each.arg for each, value in pairs if _is_none(value))
+        case ast.AnnAssign(target=target, value=ast.Constant(value=None)):
+            yield _name_of(target)
+        case ast.Call(args=args, keywords=keywords):
+            value = next((each.value for each in keywords if each.arg == "default"), None)
+            options = [each.value for each in args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if value is None or _is_none(value):
+                yield from (each[2:].replace("-", "_") for each in options if each.startswith("--"))
+
+
+def _of(call: ast.Call) -> str:
+    return _name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _names_in(node: ast.AST) -> Iterator[str]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from envbuild.core.patterns import lazy
+from envbuild.verification.dataflow.fields import named_by_place
 from envbuild.verification.dataflow.glued import is_glued
 from envbuild.verification.dataflow.shifted import Shifted
 from envbuild.verification.dataflow.targets import base_name, in_pairs, last_name, stored
@@ -376,6 +377,9 @@ class _Words:
         self.untouched: set[str] = set()
         self.elsewhere: set[str] = set()
         self._seen: set[int] = set()
+        for text, name, value in named_by_place(flow.nodes):
+            self._seen |= {id(text)} if text is not None else set()
+            self._take(label_before(name), value)
         for node in flow.nodes:
             self._look(node)
         for node in flow.nodes:

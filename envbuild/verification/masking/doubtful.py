@@ -14,7 +14,7 @@ from datetime import date, datetime, timezone
 from typing import NamedTuple
 
 from envbuild.core.patterns import lazy
-from envbuild.record.measurements import are_ends, may_be_simulated, name_leaves_doubt, names_measuring
+from envbuild.record.measurements import are_ends, kind_of, may_be_simulated, name_leaves_doubt, names_measuring
 from envbuild.verification.masking.masks import Masks, moment_of
 from envbuild.verification.masking.rules import DATETIME, OF_IPYTHON, shown_moment
 
@@ -137,6 +137,7 @@ _WORDS = 3
 _UNITS = 2
 """Letters of the longest unit: ``2s - 86ms/step``."""
 _LINE = lazy(r"line \d+$")
+_LABELS, _DERIVED = lazy(r"\{[^{}]*\}\Z"), lazy(r"_(?:total|sum|bucket|created)\Z")
 _AMOUNT = r"(?:\d[\d.,:]*(?:e[-+]?\d+)?)\s?[a-zµ]{0,7}"
 _ALONE = lazy(rf"\s*[\[(]?{_AMOUNT}[\])]?\s*", re.IGNORECASE)
 _PAIR = lazy(rf"\s*(?:- )?[\"']?(?P<key>[a-z_][\w.-]*)[\"']?\s*[:=]\s*[\"']?{_AMOUNT}[\"']?,?\s*", re.IGNORECASE)
@@ -383,8 +384,12 @@ def _is_known(word: str) -> bool:
 
 
 def last_key(name: str) -> str:
-    """Return the last part of the name of a place in a file, by which measurements are known."""
-    return re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", name)[-1])
+    """Return the last part of the name of a place in a file, by which measurements are known.
+
+    Of a metric of Prometheus' without its labels, and without what says how it was derived: ``…_seconds_sum``.
+    """
+    key = re.sub(r"\[[^\]]*\]", "", re.split(r"[.\s:/@]", _LABELS.sub("", name))[-1])
+    return key if kind_of(key) is not None else _DERIVED.sub("", key)
 
 
 def key_leaves_doubt(name: str, *, moment: bool = False) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from envbuild.operations.verification.doubtful import InDoubt, of_same_program
 from envbuild.operations.verification.left_out import LeftOut
 from envbuild.verification.content.reader import read
 from envbuild.verification.dataflow.measuring import Measuring
@@ -40,6 +41,57 @@ def test_a_column_of_few_digits_is_in_doubt_where_nothing_measures(can_measure: 
     doubted = {} if can_measure else {("o.csv", "elapsed"): "3.25 4.75"}
     assert dict(found.named(0)) == doubted
     assert {*found.doubted(0)} == {*doubted}
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_where_a_generator_has_no_seed_the_name_of_a_measurement_leaves_a_doubt(draws: bool) -> None:
+    """Names are followed through sources by their letters: the same word may be before something that was timed."""
+    found = left_out("load_time: 1.2345\n", Measuring(draws=draws))
+    content = read(b'[{"build_time": 40.1234}]', masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["o.json"] = content
+    places = {("stdout", "line 1, number 1 of 1"), ("o.json", "[0].build_time")}
+    assert {*found.doubted(0)} == (places if draws else {*()})
+
+
+def test_what_was_derived_of_a_metric_has_its_name() -> None:
+    """``…_seconds_sum`` is a time as ``…_seconds`` is, in Prometheus' text, whatever labels it has."""
+    lines = ("# TYPE task_seconds summary", 'task_seconds_sum{zone="a.b"} 41.1234', "task_seconds_count 7", "")
+    found = left_out("", Measuring(draws=True))
+    content = read("\n".join(lines).encode(), masks_of(found.runs[0].record))
+    assert content is not None
+    found.runs[0].contents["m.prom"] = content
+    assert {*found.doubted(0)} == {("m.prom", 'task_seconds_sum{zone="a.b"}')}
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_series_of_a_metric_is_in_doubt_where_a_generator_has_no_seed(draws: bool) -> None:
+    """How long an episode of a game lasts is a result; what is timed has such names as well."""
+    found = left_out("", Measuring(draws=draws))
+    found.runs[0].record.metrics["rollout/episode_duration"] = ((0, 1.25), (1, 3.1234))
+    place = "metrics", "rollout/episode_duration"
+    assert found.values(0).get(place) == ("1.25 3.1234" if draws else None)
+    assert (place in {*found.doubted(0)}) is draws
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_where_a_generator_has_no_seed_other_names_leave_a_doubt_too(draws: bool) -> None:
+    """Circles have ``r``, ``l`` and ``t`` as monitors of episodes have, and a test of memory has a total."""
+    found = left_out("peak memory 53.66 MB\n", Measuring(draws=draws))
+    for name, data in (("m.csv", b"r,l,t\n1.0,9,3.1234\n2.0,9,4.1234\n"), ("s.json", b'{"memory_total": 53.66}')):
+        content = read(data, masks_of(found.runs[0].record))
+        assert content is not None
+        found.runs[0].contents[name] = content
+    assert {*found.doubted(0)} == ({("m.csv", "t")} if draws else {*()})
+    places = {("stdout", "line 1"), ("s.json", "memory_total")}
+    assert dict(found.memory(0)).keys() == (places if draws else {*()})
+
+
+def test_experiments_look_at_what_the_sources_left_in_doubt() -> None:
+    """A series of a metric is in doubt by the sources alone: a run that did not know them would not have it."""
+    found = left_out("", Measuring(draws=True))
+    doubts = InDoubt(left=found, known=[], places=[], doubtful=frozenset())
+    assert of_same_program(doubts).measuring == found.measuring
 
 
 @pytest.mark.parametrize(

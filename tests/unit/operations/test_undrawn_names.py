@@ -472,6 +472,33 @@ def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
 
 
 @pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        ("trained model_20260102_030405_{0}.bin", True),
+        ("trained model 2026-01-02-{0}", True),
+        ("trained 2026-01-02 03:04:05_{0}", True),
+        ("trained 2026-01-02, {0}", False),  # not masked: it counts
+    ],
+)
+def test_a_digest_behind_a_date_is_quoted(tmp_path: Path, line: str, *, quoted: bool) -> None:
+    """It is masked as a name that was drawn for the run; that of a model's weights was not."""
+    done, runs = {}, []
+    for number, digits in enumerate(("1a2b3c4d", "2a2b3c4d")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "out").write_text(f"{line.format(digits)}\n")
+        (folder / "err").write_text("")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    able = Measuring(makes_hex=True, uuids="drawn")
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
+    assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
+
+
+@pytest.mark.parametrize(
     ("name", "data"),
     [
         ("a.json", '{{"run-id": "{0}"}}'),
@@ -501,6 +528,35 @@ def test_an_identity_counts_however_its_key_is_written(tmp_path: Path, name: str
     session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
     found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=Measuring(makes_hex=True, uuids="drawn"))
     assert [each.partition(":")[0] for each in found] == [f"names in {name}"] * (not same)
+
+
+@pytest.mark.parametrize(
+    ("values", "draws", "quoted"),
+    [
+        (("s17k3849x", "s42k7711x"), False, True),
+        (("s17k3849x", "s42k7711x"), True, False),
+        (("s17k3849x", "s17k3849x"), False, False),
+    ],
+)
+def test_an_identity_that_was_chosen_is_quoted_where_nothing_draws_names(
+    tmp_path: Path, values: tuple[str, str], *, draws: bool, quoted: bool
+) -> None:
+    """Which of the sessions was sampled is a result, though the key says that it is a name for the moment."""
+    done, runs = {}, []
+    for number, value in enumerate(values):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        data = f'{{"session_id": "{value}", "n": {number}}}'.encode()
+        (folder / "a.json").write_bytes(data)
+        output = Output(path="a.json", change="created", size=len(data), sha256=f"{number:064x}")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}", outputs=(output,))))
+        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=folder)
+    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
+    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    able = Measuring(names=draws, uuids="none", makes_hex=False)
+    found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
+    assert [each.partition(":")[0] for each in found] == ["names in a.json"] * quoted
 
 
 @pytest.mark.parametrize(

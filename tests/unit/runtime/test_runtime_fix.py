@@ -847,6 +847,26 @@ def test_results_that_are_gone_through_come_after_their_limit() -> None:
 
 
 @pytest.mark.subprocess
+def test_a_task_of_a_pool_has_ended_before_its_callback() -> None:
+    """joblib's waits for a lock that whoever begins tasks has: each of them took three seconds in vain."""
+    begin, found = _found(
+        "fix_order",
+        "import time, threading\n"
+        "from multiprocessing.pool import ThreadPool\n"
+        "fix_order.install()\n"
+        "found, lock, begin = [], threading.Lock(), time.monotonic()\n"
+        "def more(result):\n"
+        "    with lock: found.append(result)\n"
+        "with ThreadPool(3) as pool:\n"
+        "    with lock: results = [pool.apply_async(int, (number,), callback=more) for number in range(4)]\n"
+        "    for each in results: each.get(20)\n"
+        "print(json.dumps([time.monotonic() - begin, found]))\n",
+    )
+    assert found == [*range(4)]
+    assert begin < 3
+
+
+@pytest.mark.subprocess
 def test_tasks_that_callbacks_of_a_pool_begin_are_not_waited_for() -> None:
     """joblib begins the next task where the result of the last one is given: nothing else gives results then."""
     begin, found = _found(

@@ -68,8 +68,9 @@ def test_a_batch_is_made_when_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen(module, module._DatasetKind.Iterable) == seen(dataloader(), 1) != [(n, n) for n in range(6)]
 
 
-def test_without_an_experiment_nothing_is_changed() -> None:
+def test_without_an_experiment_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers make batches ahead."""
+    monkeypatch.delitem(sys.modules, for_loaders.ORDER, raising=False)
     module = dataloader()
     for_loaders.set_up(module, Any)  # type: ignore[arg-type]
     assert seen(module, module._DatasetKind.Map)[:4] == [(number, 0) for number in range(4)]

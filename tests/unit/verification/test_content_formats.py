@@ -523,6 +523,36 @@ def test_event_files_without_a_version() -> None:
     assert read(events(0.5, 0.5), MASKS) is None  # scores of a message of another kind
 
 
+def hparams_of(moment: float, *entries: tuple[bytes, bytes]) -> bytes:
+    """An event file with the hyperparameters of a session, as ``add_hparams`` writes it; ``entries``: with values."""
+
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    session = b"".join(field(1, field(1, key) + field(2, value)) for key, value in entries)
+    session += b"\x29" + struct.pack("<d", moment)
+    plugin = field(1, b"hparams") + field(2, field(3, session))
+    value = field(1, b"_hparams_/session_start_info") + field(9, field(1, plugin))
+    found = b""
+    for part in (field(3, b"brain.Event:2"), field(5, field(1, value))):
+        event = b"\x09" + struct.pack("<d", moment) + part
+        head = struct.pack("<Q", len(event))
+        found += head + struct.pack("<I", crc32c(head)) + event + struct.pack("<I", crc32c(event))
+    return found
+
+
+def test_hyperparameters_in_event_files() -> None:
+    """A learning rate that was drawn counts, in any order; when the session began, and what is timed, do not."""
+    rate, other = ((b"lr", b"\x11" + struct.pack("<d", value)) for value in (0.01, 0.02))
+    layers, took = (b"kind", b"\x1a\x04conv"), (b"fit_time", b"\x11" + struct.pack("<d", 3.25))
+    one = hparams_of(1_795_247_763.5, rate, layers)
+    assert compared(one, hparams_of(1_795_247_799.5, layers, rate)).same
+    assert not compared(one, hparams_of(1_795_247_763.5, other, layers)).same
+    assert not compared(one, hparams_of(1_795_247_763.5, rate, (b"kind", b"\x1a\x04dens"))).same
+    assert not compared(one, hparams_of(1_795_247_763.5, rate)).same
+    assert compared(hparams_of(0.5, took), hparams_of(0.5, (b"fit_time", b"\x11" + struct.pack("<d", 3.5)))).same
+
+
 FINGERPRINT = (
     bytes.fromhex(
         "08ab90c6aed395aeb8aa0110d4fbe7ecb79eb1e55518fad5b4c0b1d8e1e49f0120c6cad6c4affc9589b90128e5b7b98d84b8f382b901"

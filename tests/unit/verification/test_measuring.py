@@ -68,6 +68,40 @@ def test_texts_of_bars_are_seen(text: str, draws: bool) -> None:
     assert measuring({"main.py": f"print({text!r})"}).draws_bars is draws
 
 
+@pytest.mark.parametrize(
+    ("source", "draws"),
+    [
+        ("import random\nrng = random.Random()", True),
+        ("import random\nrng = random.Random(None)", True),
+        ("import random\nrng = random.Random(7)", False),
+        ("import random\ndef run(n, seed=None):\n    return random.Random(seed).random()", True),
+        ("import random\ndef run(n, *, seed=7, name=None):\n    return random.Random(seed).random()", False),
+        ("import random\nclass C:\n    seed: int | None = None\nrng = random.Random(C().seed)", True),
+        ("import random\np.add_argument('--seed', type=int)\nrng = random.Random(p.parse_args().seed)", True),
+        ("import random\np.add_argument('--seed', type=int)\nif a.seed:\n    random.seed(a.seed)", False),
+        ("import random\np.add_argument('--seed', default=7)\nrng = random.Random(p.parse_args().seed)", False),
+        ("import random\nrandom.seed()", True),
+        ("import random\nrandom.seed(7)", False),
+        ("import random, time\nrandom.seed(int(time.time() * 1000))", True),
+        ("import numpy as np, os\nrng = np.random.default_rng([os.getpid(), 1])", True),
+        ("import numpy as np\nrng = np.random.default_rng()", False),  # the hook seeds it
+        ("from random import SystemRandom\nrng = SystemRandom()", True),
+        ("import secrets\nn = secrets.randbelow(9)", True),
+        ("import secrets\nname = secrets.token_hex(4)", False),
+        ("import os\nshare = int.from_bytes(os.urandom(8), 'big') / 2**64", True),
+        ("import os\nname = os.urandom(4).hex()", False),
+        ("import os, base64\nname = base64.b64encode(os.urandom(4))", False),
+        ("import os, uuid\nname = uuid.UUID(bytes=os.urandom(16), version=4)", False),
+        ("import os\nlevels = [each / 255 for each in os.urandom(4)]", True),
+        ("import torch\ng = torch.Generator()\ng.seed()", True),
+        ("class Random:\n    pass\ndef draw(rng: Random): ...", False),
+    ],
+)
+def test_a_generator_without_a_seed_is_seen(source: str, draws: bool) -> None:
+    """It may have given any number that a program writes, whatever else is timed."""
+    assert measuring({"main.py": source}).draws is draws
+
+
 def test_without_sources_nothing_is_known() -> None:
     """A program whose files were not kept may do anything."""
     assert measuring({}) == Measuring()

@@ -32,6 +32,14 @@ START = "import os, time, random, json\nt = time.time()\na = os.urandom(1)[0] / 
         "print(a, time.time() - t)\nprint('tokens_per_second', a)",
         "writer.add_scalar('train/tokens_per_second', a, 1)\nwriter.add_scalar('took', time.time() - t, 1)",
         "log = {'tokens_per_second': []}\nlog['tokens_per_second'].append(a)\nlog['took'] = [time.time() - t]",
+        "@dataclass\nclass R:\n    name: str\n    tokens_per_second: float\njson.dump(asdict(R('x', a)))",
+        "R = namedtuple('R', 'name tokens_per_second')\nR('x', a)",
+        "R = namedtuple('R', ['name', 'tokens_per_second'])\nR('x', a)",
+        "class R:\n    def __init__(self, *given):\n        self.name, self.tokens_per_second = given\nR('x', a)",
+        "w = csv.writer(f)\nw.writerow(['n', 'tokens_per_second', 'took'])\nw.writerow([1, a, time.time() - t])",
+        "w = csv.writer(f)\nw.writerow(['n', 'tokens_per_second'])\nw.writerows(rows)\nprint('took', time.time() - t)",
+        "frame = DataFrame([(1, a)], columns=['n', 'tokens_per_second'])\nprint('took', time.time() - t)",
+        "log = dict(zip(('n', 'tokens_per_second'), (1, a)))\nprint('took', time.time() - t)",
     ],
 )
 def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
@@ -69,6 +77,11 @@ def test_what_no_clock_gave_is_no_measurement(source: str) -> None:
         "class Timer:\n    def __enter__(self):\n        self.t = time.time()\n        return self\n"
         "    def __format__(self, x):\n        return str(time.time() - self.t)\n"
         "with Timer() as w:\n    pass\nprint(f'tokens_per_second: {w}')",
+        "@dataclass\nclass R:\n    name: str\n    tokens_per_second: float\nR('x', a)\nR('y', 1 / (time.time() - t))",
+        "R = namedtuple('R', 'name tokens_per_second')\nR('x', 1 / (time.time() - t))",
+        "w = csv.writer(f)\nw.writerow(['n', 'tokens_per_second'])\nw.writerow([a, time.time() - t])",
+        "rows = [(a, time.time() - t)]\nw = csv.writer(f)\nw.writerow(['n', 'tokens_per_second'])\nw.writerows(rows)",
+        "frame = DataFrame([(1, time.time() - t)], columns=['n', 'tokens_per_second'])",
         "print('tokens_per_second:', 0)",
         "print('tokens_per_second:', open('/proc/uptime').read())",
     ],
