@@ -200,6 +200,7 @@ for number, folder in enumerate((sys.argv[1], tempfile.mkdtemp(), dated)):
     json.dump({"loss": 0.25, "elapsed": time.perf_counter() - start}, open(folder + "/metrics.json", "w"))
     gzip.open(folder + "/predictions.csv.gz", "wt").write("a,b\\n1,2\\n")
     zipfile.ZipFile(folder + "/all.zip", "w").writestr("a.txt", "a")
+time.sleep(1.1)  # so that the next run writes another second into its archives
 """
 
 
