@@ -11,29 +11,10 @@ _RUNNING = frozenset(("poll", "is_alive", "is_set", "done", "running"))
 """Last names of calls that say whether somebody else still runs, or has said something."""
 _THERE = frozenset(("exists", "isfile", "is_file"))
 """The same of files: one looks for what is not there yet; for what is there, a name is sought that is free."""
-_NOTHING = frozenset(
-    [
-        "sleep",
-        "wait",
-        "print",
-        "write",
-        "flush",
-        "join",
-        "debug",
-        "info",
-        "warning",
-        "time",
-        "monotonic",
-        "perf_counter",
-        "append",
-        "exit",
-        "format",
-        "len",
-        "RuntimeError",
-        "TimeoutError",
-        "SystemExit",
-    ]
-)
+_NOTHING = frozenset((
+    "sleep", "wait", "print", "write", "flush", "join", "debug", "info", "warning", "time", "monotonic", "perf_counter",
+    "append", "exit", "format", "len", "RuntimeError", "TimeoutError", "SystemExit",
+))  # fmt: skip
 """Last names of calls that a loop may make as often as it likes, and results are the same."""
 
 

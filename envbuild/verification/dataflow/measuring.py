@@ -55,7 +55,7 @@ _SEEDED = _UNSEEDED | {
 NumPy's generators without a seed get one where the program runs (``hook.frameworks``).
 """
 _NO_SEEDS = frozenset(("getpid", "getrandom", "token_bytes", "urandom", "uuid1", "uuid4"))
-"""Calls that give another number in each run, beside those of clocks."""
+"""Calls that give another number in each run; those of clocks are known elsewhere."""
 _ENTROPY = frozenset(("getrandom", "token_bytes", "urandom"))
 """Calls that give bytes of the system's entropy."""
 _NAMING = frozenset((_CONSTRUCTED, "b64encode", "hexlify", "urlsafe_b64encode"))

@@ -280,7 +280,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def are_of_pauses(labels: Iterable[str], paused: Set[str]) -> bool:
-    """Whether all words that name numbers are of pauses; a pair of words stands for its last one.
+    """Whether all words that name numbers are of pauses; a pair of words counts as its last one.
 
     Args:
         labels: the last words before numbers, and the last two, as ``label_before`` and ``pair_before`` return them.

@@ -214,6 +214,32 @@ def test_other_metadata_is_damage(made: tuple[Trees, str, Path], tmp_path: Path,
     assert not tree_files.is_sound(tmp_path / "trees" / digest)
 
 
+@pytest.mark.parametrize("harm", ["none", "content", "mode", "time", "link"])
+def test_an_overlay_has_a_copy_for_each_name_of_a_file(
+    made: tuple[Trees, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """It is the layer still, as long as the copies are equal in all that a program sees of them."""
+    store, digest, tar = made
+    tree = store.make(digest, tar, quiet).path
+    name, other = tree / "bin/tool", tree / "bin/tool2"
+    other.unlink()
+    shutil.copy2(name, other)
+    match harm:
+        case "content":
+            other.write_bytes(name.read_bytes()[::-1])
+            shutil.copystat(name, other)
+        case "mode":
+            other.chmod(0o777)
+        case "time":
+            os.utime(other, (1, 1))
+        case "link":
+            other.unlink()
+            other.symlink_to("tool")
+    os.utime(tree / "bin", (0, 315_532_800))
+    monkeypatch.setattr(tree_files, "file_system", lambda folder: "overlay")
+    assert tree_files.is_sound(tmp_path / "trees" / digest) == (harm == "none")
+
+
 @pytest.mark.parametrize("harm", ["bin/tool", "headers", "etc"])
 def test_damage_is_found(made: tuple[Trees, str, Path], tmp_path: Path, harm: str) -> None:
     """An altered file, damaged headers, a missing folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -447,6 +448,21 @@ def test_an_address_that_may_be_a_digest_is_quoted(tmp_path: Path) -> None:
     assert not [*made_addresses(session, Measuring(makes_hex=False))]
 
 
+def printing(folder: Path, lines: Sequence[str]) -> Any:
+    """A session of runs, each of which prints a line and leaves no file."""
+    done, runs = {}, []
+    for number, line in enumerate(lines):
+        own = folder / str(number)
+        own.mkdir()
+        (own / "out").write_text(f"{line}\n")
+        (own / "err").write_text("")
+        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
+        output = SimpleNamespace(stdout=own / "out", stderr=own / "err")
+        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
+    plan = SimpleNamespace(request=SimpleNamespace(project=folder))
+    return SimpleNamespace(done=done, runs=runs, plan=plan)
+
+
 @pytest.mark.parametrize(
     ("key", "hexadecimal", "quoted"),
     [("run_id", True, True), ("id", True, True), ("run_id", False, False), ("digest", True, False)],
@@ -455,17 +471,7 @@ def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
     tmp_path: Path, key: str, *, hexadecimal: bool, quoted: bool
 ) -> None:
     """JSON leaves it out by its key: where the sources make hexadecimal digits, a run has to show that it is drawn."""
-    done, runs = {}, []
-    for number, digits in enumerate(("1a2b3c4d", "2a2b3c4d")):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "out").write_text(f'{{"{key}": "{digits}", "loss": 0.25}}\n')
-        (folder / "err").write_text("")
-        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
-        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
-        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
-    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
-    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    session = printing(tmp_path, [f'{{"{key}": "{digits}", "loss": 0.25}}' for digits in ("1a2b3c4d", "2a2b3c4d")])
     able = Measuring(makes_hex=hexadecimal, uuids="drawn")
     found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
     assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
@@ -482,17 +488,7 @@ def test_a_short_identity_that_a_generator_may_have_made_is_quoted(
 )
 def test_a_digest_behind_a_date_is_quoted(tmp_path: Path, line: str, *, quoted: bool) -> None:
     """It is masked as a name that was drawn for the run; that of a model's weights was not."""
-    done, runs = {}, []
-    for number, digits in enumerate(("1a2b3c4d", "2a2b3c4d")):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "out").write_text(f"{line.format(digits)}\n")
-        (folder / "err").write_text("")
-        runs.append(Ran(record=record(id=f"01KA0000000000000000000{number:02}")))
-        output = SimpleNamespace(stdout=folder / "out", stderr=folder / "err")
-        done[number] = SimpleNamespace(record=runs[-1].record, output=output, files=None)
-    plan = SimpleNamespace(request=SimpleNamespace(project=tmp_path))
-    session = cast(Any, SimpleNamespace(done=done, runs=runs, plan=plan))
+    session = printing(tmp_path, [line.format(digits) for digits in ("1a2b3c4d", "2a2b3c4d")])
     able = Measuring(makes_hex=True, uuids="drawn")
     found = undrawn_names.undrawn_uuids(session, None, cast(Any, None), able=able)
     assert [each.partition(":")[0] for each in found] == ["names in standard output"] * quoted
