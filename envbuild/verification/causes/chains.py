@@ -13,6 +13,12 @@ STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
 CONCURRENT = STARTED | {"Popen"}
 """The same, with what begins at once."""
+_ASKED = {
+    **dict.fromkeys(("poll", "epoll"), frozenset(("poll",))),
+    **dict.fromkeys(("DefaultSelector", "SelectSelector", "PollSelector", "EpollSelector"), frozenset(("select",))),
+    **dict.fromkeys(("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue"), frozenset(("get", "get_nowait"))),
+}
+"""Last names of what makes something that says who came first, and the methods by which it does."""
 _INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
 """Last names of calls that act on another process at once."""
 
@@ -45,6 +51,34 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
                 and node.func.attr == "start"
                 and node.lineno != line
                 and ast.unparse(node.func.value) in names
+            }
+        )
+    )
+
+
+def asked_at(source: str, line: int) -> tuple[int, ...]:
+    """Return the lines that ask what a line makes for who came first, itself left out: ``select()``, ``get()``.
+
+    It is followed by a name or an attribute.
+
+    Args:
+        source: of Python.
+        line: that makes it, 1-based.
+    """
+    tree = _parsed(source)
+    asking = dict[str, frozenset[str]]()
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.lineno == line:
+            asking |= {ast.unparse(each): _ASKED.get(last_name(node.value.func), frozenset()) for each in node.targets}
+    calls = (each for each in (ast.walk(tree) if tree is not None and asking else ()) if isinstance(each, ast.Call))
+    return tuple(
+        sorted(
+            {
+                call.lineno
+                for call in calls
+                if isinstance(call.func, ast.Attribute)
+                and call.lineno != line
+                and call.func.attr in asking.get(ast.unparse(call.func.value), ())
             }
         )
     )

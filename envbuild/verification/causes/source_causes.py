@@ -18,6 +18,7 @@ from envbuild.verification.causes.chains import (
     CONCURRENT,
     STARTED,
     argument_at,
+    asked_at,
     begun_at,
     interrupts,
     other_readings,
@@ -301,6 +302,8 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
         return (*begun[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
     if call.name in _SHARED_VALUES:
         return value_lines(source)
+    if row.get("fixed") == "order" and (asked := asked_at(source, call.line)):
+        return asked
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
     words += call.given if call.name == TIMEOUT else ()
     return argument_at(source, call.line, words) if words else ()

@@ -24,7 +24,7 @@ from envbuild.verification.measurements.labels import (
     place_name,
     says_memory,
 )
-from envbuild.verification.measurements.ratios import Ratios, Values
+from envbuild.verification.measurements.ratios import Ratios
 from envbuild.verification.measurements.tokens import (
     Piece,
     Whole,
@@ -91,11 +91,11 @@ def measured(
         return None
     draws = _identities(runs)
     next_to_time = cache(partial(_go_with_time, runs))
-    is_ratio = _ratios(runs, may_be=least < _SETTINGS)
+    ratios = _ratios(runs, may_be=least < _SETTINGS)
     rates: set[Whole] = set()
     rounded: list[tuple[Measured, list[Whole]]] = []
     for source, name, values, header in _places(runs):
-        pieces = _of_place(source, name, values, header, trained=trained, alone=alone, draws=draws, is_ratio=is_ratio)
+        pieces = _of_place(source, name, values, header, trained=trained, alone=alone, draws=draws, ratios=ratios)
         if pieces is None and next_to_time(source):
             pieces = _of_place(source, name, values, header, next_to_time=True)
         texts = [(when, value) for when, value in values if isinstance(value, str)]
@@ -115,17 +115,10 @@ def measured(
     return [*found, *(place for place, _ in rounded)]
 
 
-def _ratios(runs: Sequence[Seen], *, may_be: bool) -> Callable[[Values], bool] | None:
-    """Return what shows whether numbers are ratios of durations, or may be; None if nothing can."""
+def _ratios(runs: Sequence[Seen], *, may_be: bool) -> Ratios | None:
+    """Return what shows whether numbers are made of durations, or may be; None if nothing can."""
     whole = [(run.when, run.whole) for run in runs if run.whole is not None]
-    known: list[Ratios] = []
-
-    def is_ratio(values: Values) -> bool:
-        if not known:  # all files are opened for it
-            known.append(Ratios([(when, places()) for when, places in whole], may_be=may_be))
-        return known[0].explain(values)
-
-    return is_ratio if len(whole) == len(runs) else None
+    return Ratios(whole, may_be=may_be) if len(whole) == len(runs) else None
 
 
 def _identities(runs: Sequence[Seen]) -> frozenset[str]:
@@ -325,7 +318,7 @@ def _of_place(
     trained: bool = False,
     alone: bool = False,
     draws: Container[str] = (),
-    is_ratio: Callable[[Values], bool] | None = None,
+    ratios: Ratios | None = None,
 ) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
@@ -340,7 +333,7 @@ def _of_place(
             trained=trained,
             alone=alone,
             draws=draws,
-            is_ratio=is_ratio,
+            durations=ratios,
         )
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):

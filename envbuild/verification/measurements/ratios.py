@@ -1,15 +1,19 @@
-"""Shares and ratios of durations: ``59 %`` next to ``0.037 s``, how many times as fast one of two is, or by how much.
+"""Numbers made of durations: ``59 %`` next to ``0.037 s``, how many times as fast one of two is, or by how much.
 
 With a fixed clock a ratio of two durations is the same whatever its speed, as a result is. It is a measurement if in
 each run it is what one duration is of another one, or of a sum of durations: all of these have to follow the clock, and
 with the real clock there have to be so many digits that no unrelated number fits any of them. The same holds for a
 ratio less one, and for one less a ratio (``overhead 12.3 %``), which may be negative.
+
+``0.54 min`` has too few digits to show by itself that it is so many ticks of a clock. It is a measurement if it is a
+duration that shows it, rounded, in each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import prod
 
 from envbuild.verification.measurements.clockwork import RISK, Number, Span, When, kind_of_numbers
 from envbuild.verification.measurements.labels import place_name
@@ -25,6 +29,8 @@ _FORMS = (((0.0, 1.0),), ((-1.0, 1.0), (1.0, -1.0)))
 """What is shown of a ratio, as what is added to it, and its sign: itself, or how much more or less than one it is."""
 _EXACT = 1e-12
 """Part of a ratio by which it may be wrong as floating-point numbers are."""
+_UNITS = (1.0, 60.0, 3600.0, 1000.0, 1 / 60, 1 / 3600, 1 / 1000)
+"""How many of the unit of a duration the same has in another one."""
 
 Values = Sequence[tuple[When, Number]]
 _Interval = tuple[float, float]
@@ -34,11 +40,14 @@ class Ratios:
     """Which numbers are ratios of durations.
 
     Args:
-        runs: the clock of each run, and all places that it left by source, nothing in them masked.
+        runs: the clock of each run, and what returns all places that it left by source, nothing in them masked: they
+            are asked for once, and only if some number may be made of durations.
         may_be: ask what may be a ratio; further runs will show whether it is none by chance.
     """
 
-    def __init__(self, runs: Sequence[tuple[When, Mapping[str, Sequence[_Place]]]], *, may_be: bool = False) -> None:
+    def __init__(
+        self, runs: Sequence[tuple[When, Callable[[], Mapping[str, Sequence[_Place]]]]], *, may_be: bool = False
+    ) -> None:
         self._runs, self._may_be = runs, may_be
 
     def explain(self, values: Values) -> bool:
@@ -60,6 +69,28 @@ class Ratios:
             for more, sign in forms
         )
 
+    def round(self, values: Values) -> bool:
+        """Whether numbers are the same duration in all runs, with fewer digits and perhaps in another unit.
+
+        As few digits as all runs with the real clock show alike may fit another number, which differs in none of them.
+        """
+        if len(values) != len(self._runs) or len({number.value for _, number in values}) == 1:
+            return False
+        shown = [_interval(number) for _, number in values]
+        real = {number.value for when, number in values if isinstance(when, Span)}
+        least = {(high - low) / high for low, high in shown if low > 0}
+        trials = len(_UNITS) * len(self._durations)
+        if len(real) > 1 and prod(least) * trials > RISK:
+            return False
+        return any(
+            all(
+                low <= most * unit and least * unit <= high
+                for (low, high), (least, most) in zip(shown, each, strict=True)
+            )
+            for each in self._durations
+            for unit in _UNITS
+        )
+
     @cached_property
     def _durations(self) -> list[list[_Interval]]:
         """Durations, and the sums of those that are under one name, in each run."""
@@ -76,8 +107,9 @@ class Ratios:
     def _numbers(self) -> Iterator[tuple[str, str, int, Values]]:
         """Yield source and name of a place, which number in it, and what that is in each run."""
         left = _PLACES
-        for source, first in self._runs[0][1].items():
-            tables = [table.get(source, ()) for _, table in self._runs]
+        opened = [places() for _, places in self._runs]
+        for source, first in opened[0].items():
+            tables = [table.get(source, ()) for table in opened]
             names = [name for name, _ in first]
             if any([name for name, _ in table] != names for table in tables):
                 continue

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import zip_longest
+from typing import Protocol
 
 from envbuild.core.patterns import lazy
 from envbuild.record.measurements import names_result
@@ -101,6 +102,16 @@ class _Token:
     at: int
 
 
+class Durations(Protocol):
+    """The durations that runs show, of which numbers may be made (``ratios``)."""
+
+    def explain(self, values: Sequence[tuple[When, Number]], /) -> bool:
+        """Return whether numbers are a ratio of them."""
+
+    def round(self, values: Sequence[tuple[When, Number]], /) -> bool:
+        """Return whether numbers are one of them with fewer digits."""
+
+
 def of_texts(
     texts: Sequence[tuple[When, str]],
     name: str = "",
@@ -111,7 +122,7 @@ def of_texts(
     trained: bool = False,
     alone: bool = False,
     draws: Container[str] = (),
-    is_ratio: Callable[[Sequence[tuple[When, Number]]], bool] | None = None,
+    durations: Durations | None = None,
 ) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
@@ -125,10 +136,10 @@ def of_texts(
             needs no name if it is one reading of a clock less another one, nor does a rate.
         alone: by the program's sources what has no name, and is one reading less another one, is a duration.
         draws: those that are identities by a name elsewhere (``identities_in``).
-        is_ratio: whether numbers are a ratio of durations (``ratios``).
+        durations: what numbers may be made of.
     """
     split = [(when, *_split(text)) for when, text in texts]
-    if is_ratio is not None and any(token.kind == "negative" for _, _, tokens in split for token in tokens):
+    if durations is not None and any(token.kind == "negative" for _, _, tokens in split for token in tokens):
         split = [(when, *_split(text, signed=True)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
         return None
@@ -149,16 +160,31 @@ def of_texts(
         aside = aside or (trained and _needs_no_name(kind, tokens))
         aside = aside or (alone and _is_alone(kind, texts[0][1], tokens, name, header))
         aside = aside or (mentioned and _may_be_known(texts[0][1], tokens, name, header))
-        if kind is None or not (
-            named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind)
-        ):
-            if is_ratio is None or not _may_be_ratio(texts[0][1], tokens, name, header):
+        says = named or aside or kind in SURE or _is_named(texts[0][1], tokens[0][1], name, header, kind or "duration")
+        if kind is None or not says:
+            kind = _made_of(durations, texts[0][1], tokens, name, header, says=says) if durations is not None else None
+            if kind is None:
                 return None
-            if not is_ratio([(when, number_of(token.text)) for when, token in tokens]):
-                return None
-            kind = "ratio"
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def _made_of(
+    durations: Durations,
+    text: str,
+    tokens: Sequence[tuple[When, _Token]],
+    name: str,
+    header: Header | None,
+    *,
+    says: bool,
+) -> Kind | None:
+    """Return what is made of durations: one of them with fewer digits, under the name of a time, or a ratio."""
+    values = [(when, number_of(token.text)) for when, token in tokens if token.kind in ("number", "negative")]
+    if len(values) < len(tokens):
+        return None
+    if says and tokens[0][1].kind == "number" and durations.round(values):
+        return "duration"
+    return "ratio" if _may_be_ratio(text, tokens, name, header) and durations.explain(values) else None
 
 
 def numbers_in(texts: Sequence[str]) -> list[list[Number]]:

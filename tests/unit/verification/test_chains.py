@@ -6,6 +6,7 @@ import pytest
 
 from envbuild.verification.causes.chains import (
     argument_at,
+    asked_at,
     attribute_lines,
     begun_at,
     interrupts,
@@ -40,6 +41,27 @@ from envbuild.verification.causes.chains import (
 def test_what_begins_a_thread(source: str, line: int, found: tuple[int, ...]) -> None:
     """By the name, the attribute or the list that it is kept under."""
     assert begun_at(source, line) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "found"),
+    [
+        ("p = select.poll()\np.register(f)\nfor fd, event in p.poll():\n    read(fd)\n", 1, (3,)),
+        ("s = selectors.DefaultSelector()\nwhile n:\n    for key, mask in s.select():\n        n -= 1\n", 1, (3,)),
+        (
+            "class A:\n    def __init__(s):\n        s.q = Queue()\n    def go(s):\n        return s.q.get()\n",
+            3,
+            (5,),
+        ),
+        ("q = queue.Queue()\nq.put(1)\nother.get()\nq.get_nowait()\n", 1, (4,)),
+        ("q = queue.Queue(); q.get()\n", 1, ()),
+        ("q = config()\nq.get()\n", 1, ()),
+        ("def (", 1, ()),
+    ],
+)
+def test_what_asks_who_came_first(source: str, line: int, found: tuple[int, ...]) -> None:
+    """Through the name or the attribute of what says so."""
+    assert asked_at(source, line) == found
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,37 @@ def test_a_ratio_of_few_digits_or_runs_shows_nothing() -> None:
     assert measured(seen(partial(shares, show=exact), real=2)) is None
     unknown = [Seen(when=each.when, sources=each.sources) for each in seen(partial(shares, show=exact))]
     assert measured(unknown) is None
+
+
+@pytest.mark.parametrize(
+    ("show", "known"),
+    [
+        (lambda took: f"fold 0 | auc: 0.91 | {took[0] / 60:.2f} min", True),
+        (lambda took: f"in {took[1] / 3600:.2f} hours", True),
+        (lambda took: f"time: {took[1]:.0f}", True),
+        (lambda took: f"fold 0 | auc: 0.91 | {took[0] / 60:.2f}", False),
+        (lambda took: f"loss: {took[0] / 60:.2f}", False),
+        (lambda took: f"fold 0 | auc: 0.91 | {took[0] / 47:.2f} min", False),
+        (lambda took: f"in {took[1] / 3600 + 0.02:.2f} hours", False),
+        (lambda took: f"in {took[0] / 47:.2f} min", False),
+    ],
+)
+def test_a_duration_that_another_place_shows_with_more_digits(show: Callable[[list[float]], str], known: bool) -> None:
+    """Its few digits would fit many numbers; under the name of a time it has to be that duration in each run."""
+
+    def places(took: list[float]) -> tuple[_Places, _Places]:
+        exact = [(f"folds[{at}].seconds", repr(each)) for at, each in enumerate(took)]
+        return [*exact, ("line 1", show(took))], [*exact, ("line 1", show(took))]
+
+    assert (measured(seen(places)) is not None) == known
+
+
+def test_a_number_of_few_digits_that_differs_with_the_real_clock_may_be_another() -> None:
+    """So near to one of several durations many numbers are: this is none, and each time one of them fits."""
+
+    def places(took: list[float]) -> tuple[_Places, _Places]:
+        exact = [(f"folds[{at}].seconds", repr(each)) for at, each in enumerate(took)]
+        shown = [*exact, ("line 1", f"in {took[0] / 6.1:.2f} min")]
+        return shown, [*shown, *[(f"other[{at}].seconds", repr(took[0] * at / 6.1)) for at in (60, 1)]]
+
+    assert measured(seen(places)) is None
