@@ -1,7 +1,7 @@
 """Debian packages with the programs that a project starts, by its shell scripts, makefiles and Python code.
 
-They are read, never run. What downloads is left out, since runs have no network, and so is what programs do
-without where it is missing (git).
+Compilers that libraries start on its behalf are among them (``torch.compile``). Files are read, never run. What
+downloads is left out, since runs have no network, and so is what programs do without where it is missing (git).
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ _DEFAULTS = {"CC": "gcc", "CXX": "g++", "FC": "gfortran", "MAKE": "make"}
 """What make takes for the variables of its own rules, in Debian's names."""
 _PYTHON = re.compile(r"python[\d.]*|Rscript")
 _MODULES = frozenset({"subprocess", "os", "sp"})
+_COMPILED = {
+    "torch.utils.cpp_extension": ("C++ compiler", "ninja"),
+    "pyximport": ("C compiler",),
+}
+"""Modules that compile code while the program runs, and with what."""
+_INDUCTOR, _UNCOMPILED = "torch.compile", frozenset({"eager", "aot_eager", "cudagraphs"})
+"""What compiles by way of C++ on CPUs, and its backends that compile nothing."""
 _STARTERS = frozenset({"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput"})
 
 
@@ -51,7 +58,7 @@ def packages_of(folder: Path, sources: Iterable[tuple[str, ast.Module]]) -> tupl
             files.append(path.relative_to(folder).as_posix())
             found |= dict.fromkeys(sorted(names), "")
     for name, tree in sources:
-        if names := {*_of_python(tree)} & _KNOWN:
+        if names := {*_of_python(tree)} & _KNOWN | {*_compilers(tree)}:
             files.append(name)
             found |= dict.fromkeys(sorted(names), "")
     packages = {each for name in found for each in PACKAGES[name].split(", ")}
@@ -124,3 +131,21 @@ def _of_python(tree: ast.Module) -> Iterator[str]:
                 yield first.value
         elif isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield from _started(first.value)
+
+
+def _compilers(tree: ast.Module) -> Iterator[str]:
+    """Yield what libraries start to compile code while the program runs."""
+    without = {
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+        if word.arg == "backend" and getattr(word.value, "value", None) in _UNCOMPILED
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node not in without and ast.unparse(node) == _INDUCTOR:
+            yield "C++ compiler"
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+            for name in names:
+                yield from _COMPILED.get(name, ())

@@ -83,7 +83,11 @@ def _packages(detected: DetectedProject) -> tuple[str, str]:
         return f"# Debian packages that your code needs; {added}", "# packages: [git, ffmpeg]"
     files = [each for each in detected.started_by if each.isprintable()]
     names = (", ".join(files[:_NAMED]) + (" …" if len(files) > _NAMED else "")) or "your files"
-    return f"# Debian packages with programs that {names} start; {added}", f"packages: [{', '.join(detected.packages)}]"
+    start = "starts" if len(files) == 1 else "start"
+    return (
+        f"# Debian packages with programs that {names} {start}; {added}",
+        f"packages: [{', '.join(detected.packages)}]",
+    )
 
 
 def _built(detected: DetectedProject) -> tuple[str, ...]:

@@ -391,16 +391,20 @@ def test_requirements_of_poetry_are_written_as_pip_has_them(tmp_path: Path) -> N
          ("ffmpeg", "make"), "tools/run.py"),
         ("train.py", "import subprocess\nsubprocess.run(['git', 'log'])\nmodel.run('make')\nx = 'gcc'\n", (), ""),
         ("docker/run.sh", "make\n", (), ""),
+        ("train.py", "import torch\n@torch.compile\ndef f(x): ...\n", ("g++", "python3-dev"), "train.py"),
+        ("train.py", "import torch\nf = torch.compile(f, backend='eager')\nmodel.compile()\n", (), ""),
+        ("train.py", "from torch.utils.cpp_extension import load\n", ("g++", "ninja-build", "python3-dev"), "train.py"),
+        ("train.py", "import pyximport\npyximport.install()\n", ("gcc", "python3-dev"), "train.py"),
     ],
 )  # fmt: skip
 def test_programs_that_a_project_starts_bring_their_packages(
     name: str, text: str, packages: tuple[str, ...], files: str, tmp_path: Path
 ) -> None:
-    """Shell scripts, makefiles and Python's calls; no downloads, no ``git``, no comments and quotes."""
+    """Shell scripts, makefiles, Python's calls, libraries' compilers; no downloads, ``git``, comments and quotes."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     assert tuple(each.name for each in guessed(tmp_path).packages) == packages
-    shown = f"# Debian packages with programs that {files} start; libraries that wheels need are found and added.\n"
+    shown = f"# Debian packages with programs that {files} starts; libraries that wheels need are found and added.\n"
     assert (shown in starter_spec(tmp_path)) is bool(packages)
 
 
