@@ -12,6 +12,7 @@ from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.pieces import used_in_pieces
 from envbuild.verification.causes.queues import given_up, left_behind
+from envbuild.verification.causes.shared_values import lost_updates
 from envbuild.verification.causes.turns import loops_that_look
 from envbuild.verification.dataflow.targets import last_name, named_calls
 from envbuild.verification.dataflow.uses import Use, Uses
@@ -31,6 +32,7 @@ OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
 FIRST_AT_BARRIER = "Barrier.wait"
 MEANWHILE = "while running"
+LOST_UPDATE = "value +="
 FOREST = "forest n_jobs="
 _FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") for what in ("Classifier", "Regressor"))
 """Models of scikit-learn whose predictions threads add up in any order (``_forest._accumulate_prediction``)."""
@@ -57,6 +59,8 @@ _LIMITED = lazy(r"(?:time_?out|time_?limit|time_?budget|max_?time|max_?seconds)(
 """Names of arguments that are limits of time."""
 _CONTEXTS = frozenset(("multiprocessing.get_context", "multiprocessing.Manager"))
 """What they return has functions and classes of ``multiprocessing``."""
+_EXTENDED = frozenset(("threading.Thread", "threading.Timer", "multiprocessing.Process"))
+"""Classes whose objects run concurrently once they are started, as those of classes that extend them do."""
 _ATTRIBUTE = lazy(r"st_|authkey\Z")
 """Of files' status, and of processes."""
 SQL_TIME = "SQL now"
@@ -170,6 +174,7 @@ def calls(source: str) -> tuple[Call, ...]:
     try:
         uses = Uses(tree)
         found = [*_calls(tree, names, uses, ordered=False), *_sets_in_order(tree), *_beside(tree, uses)]
+        found += _of_elsewhere(tree, names)
         return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
         return ()
@@ -187,6 +192,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
     names = {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
     names |= _contexts(tree, names)
+    names |= _threads(tree, names)
     for _ in range(_STEPS):
         names |= _aliases(tree, names)
     return names
@@ -231,6 +237,21 @@ def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
     return {name: "multiprocessing" for name, call in named_calls(tree) if _name(call.func, names) in _CONTEXTS}
 
 
+def _threads(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+    """Return the file's own classes of threads and processes, each as the class of the standard library it extends."""
+    own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return {node.name: base for node in own for each in node.bases if (base := _name(each, names)) in _EXTENDED}
+
+
+def _of_elsewhere(tree: ast.Module, names: dict[str, str]) -> Iterator[Call]:
+    """Yield the file's own classes of threads and processes of which it makes none: another one does."""
+    own = _threads(tree, names)
+    made = {last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name in own.keys() - made:
+            yield Call(name=own[node.name], line=node.lineno)
+
+
 def _bound(tree: ast.Module) -> set[str]:
     """Return the names that the file gives a meaning of its own."""
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -250,15 +271,15 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
                 bare=_bare(node),
                 ordered=in_order,
                 use=uses.of(node),
-                seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+                seconds=_seconds(node.args[_LIMITS[name] :], uses) if name in _LIMITS else None,
                 given=frozenset(
                     f"{word.arg}={word.value.value!r}" for word in node.keywords if isinstance(word.value, ast.Constant)
                 ),
             )
-        for argument, limit in _limits(node):
+        for argument, limit in _limits(node, uses):
             if not uses.is_tried_again(node):
                 named = frozenset([argument] if argument else ())
-                yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]), given=named)
+                yield Call(name=TIMEOUT, line=node.lineno, seconds=uses.number(limit), given=named)
         yield from (Call(name=each, line=node.lineno) for each in _by_arguments(node, name))
         if _writes_partly(node, name):
             yield Call(name=PARTLY, line=node.lineno)
@@ -287,7 +308,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
     yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
-    yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
+    if not any(last_name(call.func) == "Timer" for call in ast.walk(tree) if isinstance(call, ast.Call)):
+        yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
+    yield from (Call(name=LOST_UPDATE, line=line) for line in lost_updates(tree))
     barriers = {name for name, call in named_calls(tree) if last_name(call.func) == "Barrier"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
@@ -358,7 +381,7 @@ def _is_many(jobs: ast.expr | None) -> bool:
     return jobs is not None and not (isinstance(jobs, ast.Constant) and jobs.value in (None, 1))
 
 
-def _limits(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+def _limits(node: ast.Call, uses: Uses) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and value of what a call is given as a limit of time; no name for a number that methods wait."""
     for word in node.keywords:
         if _LIMITED.match(word.arg or "") and not _is_none(word.value):
@@ -368,7 +391,7 @@ def _limits(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
             names = [(str(getattr(key, "value", "")), value) for key, value in pairs]
             yield from ((name, value) for name, value in names if _LIMITED.match(name))
     at = _WAITS.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
-    if at is None or len(node.args) != at + 1 or _seconds(node.args[at:]) is None:
+    if at is None or len(node.args) != at + 1 or uses.number(node.args[at]) is None:
         return
     if not at or isinstance(getattr(node.args[0], "value", None), bool):  # no key of a dictionary
         yield "", node.args[at]
@@ -649,10 +672,9 @@ def _bare(node: ast.Call) -> bool:
     return all(map(_is_none, given))
 
 
-def _seconds(given: Sequence[ast.expr]) -> float | None:
-    """Return the first argument if it is a constant number."""
-    value = given[0].value if given and isinstance(given[0], ast.Constant) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _seconds(given: Sequence[ast.expr], uses: Uses) -> float | None:
+    """Return the first argument if it is a number that the file shows."""
+    return uses.number(given[0]) if given else None
 
 
 def _is_none(value: ast.expr) -> bool:

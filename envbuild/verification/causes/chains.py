@@ -11,14 +11,16 @@ from envbuild.verification.dataflow.targets import last_name
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
+_START = "start"
 CONCURRENT = STARTED | {"Popen"}
 """The same, with what begins at once."""
 _ASKED = {
     **dict.fromkeys(("poll", "epoll"), frozenset(("poll",))),
     **dict.fromkeys(("DefaultSelector", "SelectSelector", "PollSelector", "EpollSelector"), frozenset(("select",))),
+    "scheduler": frozenset(("enter", "enterabs")),
     **dict.fromkeys(("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue"), frozenset(("get", "get_nowait"))),
 }
-"""Last names of what makes something that says who came first, and the methods by which it does."""
+"""Last names of what makes something that says who came first or is due, and the methods by which it does."""
 _INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
 """Last names of calls that act on another process at once."""
 
@@ -33,7 +35,7 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
         line: that makes them, 1-based.
     """
     tree = _parsed(source)
-    names = _holders(tree, line) if tree is not None else set()
+    names = _holders(tree, line, started_in(tree)) if tree is not None else set()
     if tree is None or not names:
         return ()
     names |= {
@@ -48,12 +50,28 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
                 for node in ast.walk(tree)
                 if isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "start"
+                and node.func.attr == _START
                 and node.lineno != line
                 and ast.unparse(node.func.value) in names
             }
         )
     )
+
+
+def begins(source: str) -> tuple[int, ...]:
+    """Return the lines that begin threads and processes."""
+    tree = _parsed(source)
+    if tree is None:
+        return ()
+    kinds = started_in(tree)
+    made = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in kinds}
+    begun = {line for each in made for line in begun_at(source, each)}
+    at_once = {
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and last_name(node.func) == _START and node.lineno in made
+    }
+    return tuple(sorted(begun | at_once))
 
 
 def asked_at(source: str, line: int) -> tuple[int, ...]:
@@ -164,6 +182,47 @@ def interrupts(source: str) -> tuple[int, ...]:
     return tuple(sorted({n.lineno for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in _INTERRUPTS}))
 
 
+def taken_at(source: str, line: int) -> tuple[int, ...]:
+    """Return the lines that take one of the figures of a file, such as ``table["MemAvailable"]``.
+
+    They are in the function, or the module, in which the file is opened, and take it of a name that has what was read.
+
+    Args:
+        source: of Python.
+        line: that opens the file, 1-based.
+    """
+    tree = _parsed(source)
+    if tree is None:
+        return ()
+    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module)]
+    around = [
+        each for each in scopes if any(node.lineno == line for node in ast.walk(each) if isinstance(node, ast.expr))
+    ]
+    inner = min(around, key=lambda each: sum(1 for _ in ast.walk(each)), default=tree)
+    read = {
+        last_name(node.optional_vars)
+        for node in ast.walk(inner)
+        if isinstance(node, ast.withitem) and node.optional_vars is not None and node.context_expr.lineno == line
+    }
+    for node in ast.walk(inner):
+        if isinstance(node, ast.Assign) and (
+            node.lineno == line or any(last_name(each) in read for each in ast.walk(node.value))
+        ):
+            read |= {last_name(target) for target in node.targets}
+    return tuple(
+        sorted(
+            {
+                node.lineno
+                for node in ast.walk(inner)
+                if isinstance(node, ast.Subscript)
+                and last_name(node.value) in read - {""}
+                and isinstance(node.slice, ast.Constant)
+                and node.lineno != line
+            }
+        )
+    )
+
+
 def value_lines(source: str) -> tuple[int, ...]:
     """Return the lines of functions that read a ``.value``, as what processes share has it."""
     tree = _parsed(source)
@@ -182,31 +241,37 @@ def value_lines(source: str) -> tuple[int, ...]:
     )
 
 
-def _holders(tree: ast.Module, line: int) -> set[str]:
+def _holders(tree: ast.Module, line: int, kinds: Collection[str]) -> set[str]:
     """Return the names under which the threads or processes are kept that a line makes, or lists of them."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(each.lineno == line for each in _made(node.value)):
+        if isinstance(node, ast.Assign) and any(each.lineno == line for each in _made(node.value, kinds)):
             found |= {ast.unparse(target) for target in node.targets}
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr == "append"
-            and any(each.lineno == line for given in node.args for each in _made(given))
+            and any(each.lineno == line for given in node.args for each in _made(given, kinds))
         ):
             found.add(ast.unparse(node.func.value))
     return found
 
 
-def _made(value: ast.expr) -> Iterator[ast.Call]:
+def _made(value: ast.expr, kinds: Collection[str]) -> Iterator[ast.Call]:
     """Yield the calls that make threads or processes whose value, or a list of them, an expression is."""
     if isinstance(value, ast.ListComp):
-        yield from _made(value.elt)
+        yield from _made(value.elt, kinds)
     elif isinstance(value, ast.List | ast.Tuple):
         for each in value.elts:
-            yield from _made(each)
-    elif isinstance(value, ast.Call) and last_name(value.func) in STARTED:
+            yield from _made(each, kinds)
+    elif isinstance(value, ast.Call) and last_name(value.func) in kinds:
         yield value
+
+
+def started_in(tree: ast.Module) -> frozenset[str]:
+    """Return the last names of what makes something that ``start()`` begins: the file's own classes among them."""
+    own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return STARTED.union(node.name for node in own if any(last_name(base) in STARTED for base in node.bases))
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,8 @@ POOLS = frozenset(("Pool", "ThreadPool", "ThreadPoolExecutor", "ProcessPoolExecu
 """Last names of what makes one."""
 _IN_ORDER = frozenset(("map", "imap", "starmap"))
 """Methods whose results have the order of the tasks."""
+_ONE_BY_ONE = frozenset((("submit", "result"), ("apply_async", "get")))
+"""Methods that give one task, and what waits for it if it is called at once."""
 _GIVING = _IN_ORDER | {"submit", "apply", "apply_async", "map_async", "starmap_async", "imap_unordered"}
 
 
@@ -41,3 +43,21 @@ def tasks_of(source: str, line: int) -> tuple[tuple[int, bool], ...]:
         ):
             found[node.lineno] = found.get(node.lineno, True) and node.func.attr in _IN_ORDER
     return tuple(sorted(found.items()))
+
+
+def waits_for_each(source: str) -> bool:
+    """Return whether each task that a file gives to a pool is waited for right there, so that one runs at a time."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    given = {node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _GIVING}
+    waited = {
+        node.value.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Call)
+        and isinstance(node.value.func, ast.Attribute)
+        and (node.value.func.attr, node.attr) in _ONE_BY_ONE
+    }
+    return bool(given) and given == waited

@@ -13,15 +13,17 @@ from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes.branches import unreached
-from envbuild.verification.causes.calls import SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
+from envbuild.verification.causes.calls import MEANWHILE, SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
 from envbuild.verification.causes.chains import (
     CONCURRENT,
     STARTED,
     argument_at,
     asked_at,
+    begins,
     begun_at,
     interrupts,
     other_readings,
+    taken_at,
     value_lines,
     waits_in_turns,
 )
@@ -35,7 +37,7 @@ from envbuild.verification.causes.evidence import (
     Evidence,
     Operation,
 )
-from envbuild.verification.causes.pools import POOLS, tasks_of
+from envbuild.verification.causes.pools import POOLS, tasks_of, waits_for_each
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import inside, of_package, of_project
@@ -165,7 +167,8 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
                 continue
             if evidence.lock.environment.get(str(row.get("variable", ""))) == "1":
                 continue  # it has one thread in each run
-            if not (alone and call.name in _QUEUES and has_one_order(source, call.line)):
+            in_order = call.name in _QUEUES and has_one_order(source, call.line)
+            if not (alone and (in_order or (call.name.rpartition(".")[2] in POOLS and waits_for_each(source)))):
                 yield path, call, row
 
 
@@ -295,15 +298,19 @@ def _merged(causes: Sequence[Finding], names: Sequence[str], kinds: Sequence[str
 
 def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) -> tuple[int, ...]:
     """Return further lines of a cause: what begins a thread, waits, asks a clock again, gives an argument."""
+    if asked := asked_at(source, call.line):
+        return asked
+    if call.name.startswith("/proc/"):
+        return taken_at(source, call.line)
     if row["kind"] == "time":
         return other_readings(source, call.line) if shown == "culprit" else ()
     if call.name.rpartition(".")[2] in CONCURRENT:
         begun = begun_at(source, call.line) if call.name.rpartition(".")[2] in STARTED else ()
         return (*begun[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
+    if call.name == MEANWHILE:
+        return begins(source)
     if call.name in _SHARED_VALUES:
         return value_lines(source)
-    if row.get("fixed") == "order" and (asked := asked_at(source, call.line)):
-        return asked
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
     words += call.given if call.name == TIMEOUT else ()
     return argument_at(source, call.line, words) if words else ()
@@ -312,7 +319,7 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
 def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
     """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
     suspect = _suspect_of(evidence, row)
-    if call.name == TIMEOUT and evidence.begun == 1 and "order" in evidence.proven:
+    if call.name == TIMEOUT and "order" in evidence.proven and (evidence.begun == 1 or _waits_alone(evidence)):
         return "proven"
     if call.name == _ASYNC_LIMIT and call.seconds is not None and "order" in evidence.proven:
         return "proven"  # with tasks in order a loop's time goes on when all of them wait
@@ -333,6 +340,11 @@ def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: 
     # A file may be read by a program that is no Python, which no experiment reaches.
     beyond = row["call"][0] == "/" or row.get("beyond")
     return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and not beyond else ""
+
+
+def _waits_alone(evidence: Evidence) -> bool:
+    """Whether limits of time are all that the sources have of what tasks in order take away."""
+    return not any(row.get("fixed") == "order" and not row.get("weak") for _, _, row in _known_calls(evidence))
 
 
 def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:

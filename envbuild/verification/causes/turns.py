@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envbuild.verification.dataflow.targets import last_name
 
 _RUNNING = frozenset(("poll", "is_alive", "is_set", "done", "running"))
-"""Last names of calls that say whether somebody else still runs, or has said something."""
+"""Last names of calls that say whether somebody else still runs, or has said something; ``wait`` with a limit too."""
 _THERE = frozenset(("exists", "isfile", "is_file"))
 """The same of files: one looks for what is not there yet; for what is there, a name is sought that is free."""
 _NOTHING = frozenset((
@@ -26,6 +26,9 @@ def loops_that_look(tree: ast.Module) -> Iterator[tuple[int, bool]]:
 
 
 def _looks(test: ast.expr) -> bool:
+    waits = (node for node in ast.walk(test) if isinstance(node, ast.Call) and last_name(node.func) == "wait")
+    if any(isinstance(node.func, ast.Attribute) and (node.args or node.keywords) for node in waits):
+        return True
     missed = (node.operand for node in ast.walk(test) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
     return any(isinstance(node, ast.Call) and last_name(node.func) in _RUNNING for node in ast.walk(test)) or any(
         isinstance(node, ast.Call) and last_name(node.func) in _THERE for node in missed

@@ -30,7 +30,7 @@ _PRINTS = frozenset((
 ))  # fmt: skip
 _SAYS = lazy(
     r"\b(?:retry|retries|retrying|again|wait|waits|waiting|sleep|sleeps|sleeping|slept|pause|pauses|pausing|backoff|backing"
-    r"|delay|delaying|cooldown|throttled|throttling)\b",
+    r"|delay|delaying|cooldown|throttled|throttling|in)\b",
     re.IGNORECASE,
 )
 """Words of a line that speaks of a pause."""

@@ -39,6 +39,27 @@ def in_pairs(target: ast.AST, value: ast.AST) -> Iterator[tuple[ast.AST, ast.AST
         yield from in_pairs(one, other)
 
 
+def numbers(tree: ast.AST) -> dict[str, float]:
+    """Return the names that a file gives a value once, which is a number, with these."""
+    times: dict[str, int] = {}
+    found: dict[str, float] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.arg) and not isinstance(getattr(node, "ctx", None), ast.Load):
+            name = node.id if isinstance(node, ast.Name) else node.arg
+            times[name] = times.get(name, 0) + 1
+        pairs = [(target, node.value) for target in node.targets] if isinstance(node, ast.Assign) else []
+        for target, value in (each for pair in pairs for each in in_pairs(*pair)):
+            if isinstance(target, ast.Name) and (number := number_of(value)) is not None:
+                found[target.id] = number
+    return {name: number for name, number in found.items() if times[name] == 1}
+
+
+def number_of(node: ast.AST) -> float | None:
+    """Return a number that a constant is; None for anything else."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def named_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """Yield the names that a file gives to what calls return, by ``name = f()`` or ``with f() as name``."""
     pairs: list[tuple[ast.expr | None, ast.expr]] = []

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from envbuild.core.patterns import lazy
+from envbuild.verification.dataflow.targets import number_of, numbers
 
 Use = Literal["", "printed", "seed", "waited", "unused", "decides"]
 
@@ -60,12 +61,13 @@ _SAME = (
 
 
 class Uses:
-    """Where the values of a file go."""
+    """Where the values of a file go, and which numbers its names have."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._parents: Mapping[ast.AST, ast.AST] = {
             child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
         }
+        self._numbers = numbers(tree)
         self._loads: dict[str, list[ast.Name]] = {}
         self._attributes: dict[str, list[ast.Attribute]] = {}
         for node in self._parents:
@@ -85,6 +87,10 @@ class Uses:
         if self._decides(value):
             return "decides"
         return "unused" if self._unused(value) else ""
+
+    def number(self, value: ast.expr) -> float | None:
+        """Return the number that a constant is, or a name that has one and nothing else; None for anything else."""
+        return self._numbers.get(value.id) if isinstance(value, ast.Name) else number_of(value)
 
     def is_tried_again(self, call: ast.Call) -> bool:
         """Whether a call is made again if it takes too long: what is done then begins a loop anew, and no more."""

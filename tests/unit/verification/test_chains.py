@@ -8,9 +8,11 @@ from envbuild.verification.causes.chains import (
     argument_at,
     asked_at,
     attribute_lines,
+    begins,
     begun_at,
     interrupts,
     other_readings,
+    taken_at,
     value_lines,
     waits_in_turns,
 )
@@ -33,6 +35,7 @@ from envbuild.verification.causes.chains import (
         ),
         ("class A:\n    def go(self):\n        self.t = Thread(target=f)\n        self.t.start()\n", 3, (4,)),
         ("[t.start() for t in ts]\nts = [Thread(target=f), Thread(target=g)]\n[t.start() for t in ts]\n", 2, (1, 3)),
+        ("class W(Thread): ...\nw = W()\nw.start()\n", 2, (3,)),
         ("t = threading.Thread(target=f)\nother.start()\n", 1, ()),
         ("t = pool.Pool()\nt.start()\n", 1, ()),
         ("def (", 1, ()),
@@ -54,6 +57,7 @@ def test_what_begins_a_thread(source: str, line: int, found: tuple[int, ...]) ->
             (5,),
         ),
         ("q = queue.Queue()\nq.put(1)\nother.get()\nq.get_nowait()\n", 1, (4,)),
+        ("s = sched.scheduler(time.monotonic)\ns.enter(1, 1, f)\ns.run()\n", 1, (2,)),
         ("q = queue.Queue(); q.get()\n", 1, ()),
         ("q = config()\nq.get()\n", 1, ()),
         ("def (", 1, ()),
@@ -106,4 +110,28 @@ def test_who_looks_again_and_again_whether_something_is_there_is_named() -> None
     """How often it looks varies, whatever it does meanwhile; a wait has no loop."""
     source = "p = Popen(w)\nwhile not path.exists():\n    f()\nwhile p.poll() is None: f()\nwhile left:\n    p.wait()\n"
     assert waits_in_turns(source) == (2, 4)
+    assert waits_in_turns("while not stop.wait(0.1):\n    f()\nwhile not ready.wait():\n    f()\n") == (1,)
     assert interrupts("p.send_signal(signal.SIGUSR1)\nos.kill(pid, 9)\np.wait()\n") == (1, 2)
+
+
+def test_all_that_begins_threads_is_named_for_a_loop_that_waits_for_them() -> None:
+    """Classes of the file's own among them; nothing else that starts."""
+    source = "class A(Process): ...\na = A()\na.start()\nThread(target=f).start()\nserver.start()\n"
+    assert begins(source) == (3, 4)
+    assert begins("def (") == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f():\n    with open(p) as g:\n        t = read(g)\n    return t['a'] + t['b']\n", (4,)),
+        ("def f():\n    with open(p) as g:\n        for line in g:\n            use(line['a'])\n", ()),
+        ("def f():\n    t = read(open(p))\n    u = parse(t)\n    return other['a'], u[k]\n", ()),
+        ("def f():\n    #\n    with open(p) as g:\n        return read(g)\ndef h(t):\n    return t['a']\n", ()),
+        ("t = 1\nt = read(open(p))\nu = parse(t)\nx = u['b']\n", (4,)),
+        ("def (", ()),
+    ],
+)
+def test_where_a_figure_of_a_file_is_taken(source: str, found: tuple[int, ...]) -> None:
+    """By a name of what was read, in the function that opens the file."""
+    assert taken_at(source, 2) == found

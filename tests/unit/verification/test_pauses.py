@@ -15,6 +15,7 @@ LOOP = "for attempt in range(5):\n"
     ("source", "word"),
     [
         (LOOP + " d = rng.random()\n print(f'retrying in {d:.2f} s')\n time.sleep(d)", "retrying in"),
+        (LOOP + " d = 9 * rng.random()\n print(f'{e}; next one in {d:.2f} s')\n time.sleep(d)", "one in"),
         (LOOP + " d = 2 ** attempt * rng.random()\n log.info('x; sleeping %.1f s', d)\n time.sleep(d)", "sleeping"),
         (LOOP + " d = min(9, rng.uniform(0, 1))\n print('waiting', round(d * 1000), 'ms')\n time.sleep(d)", "waiting"),
         ("def f(n, base=0.5):\n return base * 2 ** n + rng.random()\n" + LOOP + " d = f(attempt)\n"

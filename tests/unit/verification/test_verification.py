@@ -1156,6 +1156,47 @@ def test_a_limit_within_the_runs_comes_before_an_order_that_was_fixed_in_vain() 
         assert rank_causes(found)[0].what.startswith(first)
 
 
+def test_a_class_of_its_own_is_a_thread_too() -> None:
+    """With the line that begins it, or alone where another module makes it."""
+    own = "import threading\nclass W(threading.Thread):\n    def run(self): ...\n"
+    (cause,) = rank_causes(evidence(sources={"train.py": f"{own}w = W()\nw.start()\n"}))
+    assert (cause.what.partition("()")[0], cause.where) == ("threading.Thread", "train.py:4, train.py:5")
+    (cause,) = rank_causes(evidence(sources={"work.py": own, "train.py": "from work import W\nW().start()\n"}))
+    assert (cause.what.partition("()")[0], cause.where) == ("threading.Thread", "work.py:2")
+    assert rank_causes(evidence(sources={"train.py": own.replace("threading.Thread", "nn.Module")})) == ()
+
+
+def test_a_loop_that_looks_is_named_with_what_it_waits_for() -> None:
+    """A timer comes before the loop that it ends: the time enters there."""
+    loop = "while not halt.is_set():\n    step()\n"
+    begun = f"import threading\nt = threading.Thread(target=f)\nt.start()\n{loop}"
+    first, *_ = rank_causes(evidence(sources={"train.py": begun}))
+    assert (first.what.partition(" that")[0], first.where) == ("a loop", "train.py:4, train.py:3")
+    timed = f"import threading\nt = threading.Timer(0.2, halt.set)\nt.start()\n{loop}"
+    (cause,) = rank_causes(evidence(sources={"train.py": timed}))
+    assert (cause.what.partition("()")[0], cause.where) == ("threading.Timer", "train.py:2, train.py:3, train.py:4")
+
+
+def test_tasks_that_are_waited_for_one_by_one_are_no_cause() -> None:
+    """What ends the wait is, which experiments take away together with the order of tasks."""
+    pool = "from concurrent.futures import ThreadPoolExecutor\nSIZE, LIMIT = 8, 0.005\npool = ThreadPoolExecutor(4)\n"
+    for proven in ((), ("order",)):
+        source = f"{pool}vectors = [pool.submit(f, x).result(timeout=LIMIT) for x in texts]\n"
+        (cause,) = rank_causes(evidence(sources={"train.py": source}, proven=proven))
+        assert (cause.what.partition(" (")[0], cause.where) == ("a limit of time", "train.py:4")
+        assert cause.what.endswith("what was done by then varies") is not bool(proven)
+    source = f"{pool}tasks = [pool.submit(f, x) for x in texts]\nfound = [each.result() for each in tasks]\n"
+    (cause,) = rank_causes(evidence(sources={"train.py": source}))
+    assert cause.what.startswith("concurrent.futures.ThreadPoolExecutor()")
+
+
+def test_a_scheduler_waits_by_a_clock_that_experiments_leave_as_it_is() -> None:
+    """Its clock is the standard library's own: runs that differ with a fixed one say nothing of it."""
+    source = "import sched, time\nplan = sched.scheduler(time.monotonic, time.sleep)\nplan.enter(1, 1, f)\nplan.run()\n"
+    first, *_ = rank_causes(evidence(sources={"train.py": source}, refuted=("clock",)))
+    assert (first.what.partition("()")[0], first.where) == ("sched.scheduler", "train.py:2, train.py:3")
+
+
 def test_what_c_code_asks_for_is_not_refuted_by_experiments_that_may_not_reach_it() -> None:
     """A package may ask the CPU itself, or read the clock by a way of its own."""
     source = "import os, uuid\nlibc.getrandom(b, 8, 0)\nsave(uuid.uuid4())\n"
@@ -1169,7 +1210,7 @@ def test_after_a_proof_what_was_left_as_it_is_is_no_cause() -> None:
     calls = ["os.urandom(4)", "uuid.uuid4()", "seed(time.time())", "x = queue.Queue()", "x.get(timeout=0.01)"]
     source = "\n".join(["import os, queue, time, uuid", *calls])
     named = {cause.where for cause in rank_causes(evidence(sources={"train.py": source}))}
-    assert {"train.py:2", "train.py:3", "train.py:4", "train.py:5"} <= named
+    assert {"train.py:2", "train.py:3", "train.py:4", "train.py:5, train.py:6"} <= named
     found = rank_causes(evidence(sources={"train.py": source}, proven=("entropy",)))
     assert (
         {"train.py:2", "train.py:6"} <= {cause.where for cause in found} <= {"train.py:2", "train.py:3", "train.py:6"}

@@ -1,0 +1,34 @@
+"""Values of processes that are read and written in two steps (envbuild/verification/causes/shared_values.py)."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from envbuild.verification.causes.shared_values import lost_updates
+
+_MADE = "hits = Value('l', 0)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(n):\n    n.value += 1\n", [3]),
+        ("def f(n):\n    for _ in range(9):\n        if g():\n            n.value = n.value + 1\n", [5]),
+        ("def f(n):\n    with open(p) as g:\n        n.value -= 1\n", [4]),
+        ("def f(n):\n    with n.get_lock():\n        n.value += 1\n", []),
+        ("def f(n):\n    with lock:\n        if g():\n            n.value += 1\n", []),
+        ("def f(n, m):\n    n.value = m.value + 1\n", []),
+        ("hits.value += 1\n", []),
+        ("def f(n):\n    n.count += 1\n    n.value = 1\n", []),
+    ],
+)
+def test_what_comes_in_between_is_lost(source: str, lines: list[int]) -> None:
+    """Not where a lock is had, nor in the program itself, which alone does it at the end."""
+    assert [*lost_updates(ast.parse(_MADE + source))] == lines
+
+
+def test_other_values_are_not_shared() -> None:
+    """A file that makes no shared ones has values of its own."""
+    assert [*lost_updates(ast.parse("def f(n):\n    n.value += 1\n"))] == []
