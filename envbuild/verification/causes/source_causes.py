@@ -19,6 +19,7 @@ from envbuild.verification.causes.chains import (
     STARTED,
     argument_at,
     asked_at,
+    attribute_lines,
     begins,
     begun_at,
     interrupts,
@@ -73,6 +74,8 @@ _ASKED_IN_SQL = {SQL_RANDOM: "entropy", SQL_TIME: "clock"}
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
 _KEY = ".authkey"
+_CHANGED = frozenset(("getmtime", "getctime", "st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"))
+"""What shows which of several files was written last, and so in which order tasks ended that wrote them."""
 _SHARED_VALUES = frozenset(("multiprocessing.Value", "multiprocessing.RawValue"))
 _SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
 _ASYNC_LIMIT = "asyncio.timeout"
@@ -306,7 +309,8 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
         return other_readings(source, call.line) if shown == "culprit" else ()
     if call.name.rpartition(".")[2] in CONCURRENT:
         begun = begun_at(source, call.line) if call.name.rpartition(".")[2] in STARTED else ()
-        return (*begun[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
+        seen = (*interrupts(source), *waits_in_turns(source), *attribute_lines(source, _CHANGED))
+        return (*begun[: SHOWN - 1], *seen)
     if call.name == MEANWHILE:
         return begins(source)
     if call.name in _SHARED_VALUES:

@@ -1177,6 +1177,13 @@ def test_a_loop_that_looks_is_named_with_what_it_waits_for() -> None:
     assert (cause.what.partition("()")[0], cause.where) == ("threading.Timer", "train.py:2, train.py:3, train.py:4")
 
 
+def test_what_shows_which_file_was_written_last_is_named_with_who_writes_them() -> None:
+    """The order of times of files is that in which processes ended."""
+    made = "import os\nfrom multiprocessing import Process\np = Process(target=f)\np.start()\n"
+    found = rank_causes(evidence(sources={"train.py": f"{made}max(a, key=os.path.getmtime)\n"}, proven=("order",)))
+    assert found[0].where == "train.py:3, train.py:4, train.py:5"
+
+
 def test_tasks_that_are_waited_for_one_by_one_are_no_cause() -> None:
     """What ends the wait is, which experiments take away together with the order of tasks."""
     pool = "from concurrent.futures import ThreadPoolExecutor\nSIZE, LIMIT = 8, 0.005\npool = ThreadPoolExecutor(4)\n"
