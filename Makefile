@@ -10,10 +10,13 @@ FUZZ_VENV ?= .venv-fuzz
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs
 PYTHON ?= python3
 export PYTHON
+# On two cores one worker more, since tests often wait for an engine or a time limit; files in the order of conftest.py.
+WORKERS ?= 3
+BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable numpytable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration thorough lint format pins lockfiles records cipins cudatable numpytable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -47,8 +50,11 @@ cosign: ## cosign, which images are signed with (unpacks Debian's into the cache
 	@scripts/ensure-cosign.sh >/dev/null
 
 integration: venv engine compiler imagetools cosign ## tests with the real engine, the real indexes and mirrors
-	ENVBUILD_ENGINE=docker $(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
-	ENVBUILD_ENGINE=local $(BIN)/python -m pytest tests/integration -m both_engines -n 2 --dist loadfile -q
+	ENVBUILD_ENGINE=docker $(BIN)/python -m pytest tests/integration -m "not thorough" $(BY_FILE) -q --durations=10
+	ENVBUILD_ENGINE=local $(BIN)/python -m pytest tests/integration -m both_engines $(BY_FILE) -q
+
+thorough: venv engine compiler imagetools ## more combinations of frameworks and causes than integration has
+	ENVBUILD_ENGINE=docker $(BIN)/python -m pytest tests/integration -m thorough $(BY_FILE) -q
 
 lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the workflows
 	@scripts/large-files.sh

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.campaign import disk, interrupts, kills, load, power
@@ -28,12 +29,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100, help="how many faults")
     parser.add_argument("--minutes", type=float, default=math.inf, help="make no more faults after so many")
+    parser.add_argument("--base", type=Path, help="disk: a store that has the operating system already")
     options = parser.parse_args()
     if options.what == "disk" and disk.INSIDE not in os.environ:
         return _alone(sys.argv[1:])
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="envbuild-campaign-") as name:
-        faults, lines = WHAT[options.what](Path(name).resolve(), options.seed, options.count, options.minutes)
+        run = partial(_disk, base=options.base) if options.what == "disk" else WHAT[options.what]
+        faults, lines = run(Path(name).resolve(), options.seed, options.count, options.minutes)
     load = " ".join(f"{each:.1f}" for each in os.getloadavg())
     end = f"seed {options.seed}, {time.monotonic() - began:.0f} s, load at the end {load}"
     print("\n".join([*faults, *lines, end]))
@@ -67,8 +70,10 @@ def _power(root: Path, seed: int, count: int, _minutes: float) -> tuple[Sequence
     return sorted(set(tally.faults)), power.figures(tally)
 
 
-def _disk(root: Path, seed: int, count: int, minutes: float) -> tuple[Sequence[str], Sequence[str]]:
-    with workshop(root, seed, count=1, states=1) as shop:
+def _disk(
+    root: Path, seed: int, count: int, minutes: float, base: Path | None = None
+) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed, count=1, states=1, base=base) as shop:
         (subject,) = shop.subjects
         tally = disk.campaign(subject, root, seed, count, _progress, minutes)
     return tally.faults, disk.figures(tally)

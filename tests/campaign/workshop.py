@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.cli import Project
+from tests.support.cli import Project, copy_store
 from tests.support.images import forget_images
 from tests.support.indexes import make_index
 from tests.support.registry import Registry, running_registry
@@ -19,12 +19,15 @@ from tests.support.wheels import make_wheel
 
 STATES = 3
 """Versions of a project's requirement, so that every command finds work again and again."""
+_OF_PROJECTS = ("locks", "leases")
+"""Folders of a store that say what which project uses."""
 _RATE = 2_000_000
 """Bytes a second of the package index: a kill must be able to come in the middle of a download."""
 _SPEC = """\
 name: {name}
 os: debian-12
 python: "3.11"
+packages: [libstdc++6, libgomp1]  # as the small project of tests/integration has, whose system may be there already
 requirements: [{wheel}=={version}.0]
 determinism: {{threads: 1}}
 """
@@ -97,12 +100,15 @@ class Workshop:
 
 
 @contextmanager
-def workshop(root: Path, seed: int, count: int = 2, states: int = STATES) -> Iterator[Workshop]:
+def workshop(
+    root: Path, seed: int, count: int = 2, states: int = STATES, base: Path | None = None
+) -> Iterator[Workshop]:
     """Make projects over one store, a package index and a registry, and build every state once in another store.
 
     Args:
         count: of projects.
         states: of each project.
+        base: a store that has their operating system already; what is in it stays as it is.
     """
     words = random.Random(seed)
     names = [f"crash{words.getrandbits(24):06x}{letter}" for letter in "abcdefgh"[:count]]
@@ -118,6 +124,8 @@ def workshop(root: Path, seed: int, count: int = 2, states: int = STATES) -> Ite
         make_index(root / "index", wheels)
         server.add_tree(root / "index", rate=_RATE)
         environ = {"PIP_NO_INDEX": "", "PIP_INDEX_URL": f"{server.url}/simple/"}
+        if base is not None:
+            copy_store(base, root / "quiet", without=(*_OF_PROJECTS, "trees"))
         subjects = tuple(_prepare(root, name, environ, states) for name in names)
         shutil.copytree(root / "quiet", root / "store")
         yield Workshop(root=root, store=root / "store", subjects=subjects, registry=registry, server=server)

@@ -77,6 +77,19 @@ def _project(made: Project, tmp_path: Path) -> Project:
     return made.copy(tmp_path)
 
 
+LONGEST = (
+    "plants", "cluster_frameworks", "cli_verify", "local_engine", "campaign", "multiprocess", "ubuntu", "interrupts",
+    "slurm", "cluster", "tutorials", "controls", "os_layer", "trace", "debian_apt", "store", "ci",
+)  # fmt: skip
+"""Files that take more than a minute (``seconds by file``), the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: one that a worker began last would go on alone."""
+    place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many seconds each file took, the longest first: a file is the unit that a worker takes."""
     seconds: Counter[str] = Counter()

@@ -10,8 +10,11 @@ import os
 import re
 import secrets
 import socket
+import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +84,14 @@ def start(
 
 @pytest.fixture(name="tcp")
 def _tcp() -> Iterator[dict[str, str]]:
-    """Variables with which ranks meet over TCP: a port that is bound all the time, so that nobody else gets it."""
+    """Variables with which ranks meet over TCP."""
+    with meeting_point() as way:
+        yield way
+
+
+@contextmanager
+def meeting_point() -> Iterator[dict[str, str]]:
+    """Give variables with which ranks meet at a port that is bound all the time, so that nobody else gets it."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -101,6 +111,69 @@ def results(project: Project, world: int) -> list[dict[str, Any]]:
     return [json.loads((project.folder / f"rank-{rank}.json").read_bytes()) for rank in range(world)]
 
 
+DYING = """\
+import os, time
+open("started", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """Jobs of which a rank waits half a minute for another one, while other tests run.
+
+    Attributes:
+        left: rank 0 of a job whose rank 1 and its envbuild were killed.
+        strangers: two ranks with another secret each.
+    """
+
+    left: tuple[Project, subprocess.Popen[bytes]]
+    strangers: tuple[Project, list[subprocess.Popen[bytes]]]
+
+
+@pytest.fixture(name="waits", scope="module")
+def _waits(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waits]:
+    """Start them."""
+    with ExitStack() as stack:
+
+        def start(project: Project, *words: str, **environ: str) -> subprocess.Popen[bytes]:
+            process = project.start(*words, **environ)
+            stack.callback(_end, process)
+            return process
+
+        root = tmp_path_factory.mktemp("strangers")
+        project = made.copy(root)
+        project.write("t.py", MARK)
+        job, way = str(uuid.uuid4().int % 10**9), stack.enter_context(meeting_point())
+        other = {**way, "ENVBUILD_RANKS_SECRET": secrets.token_hex(16)}
+        strangers = [
+            start(project, "run", "t.py", ENVBUILD_RANKS_TIMEOUT="8s", **each, **slurm(rank, 2, job))
+            for rank, each in enumerate((way, other))
+        ]
+
+        lead = made.copy(tmp_path_factory.mktemp("left"))
+        lead.write("t.py", DYING)
+        follow = lead.copy(lead.folder.parent / "other")
+        job, way = str(uuid.uuid4().int % 10**9), stack.enter_context(meeting_point())
+        left, killed = (
+            start(each, "run", "t.py", **way, **slurm(rank, 2, job, per_node=1))
+            for rank, each in enumerate((lead, follow))
+        )
+        until((follow.folder / "started").exists)
+        killed.kill()
+        finish(killed)
+        (lead.folder / "go").touch()
+        yield Waits(left=(lead, left), strangers=(project, strangers))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        process.communicate()
+
+
+@pytest.mark.usefixtures("waits")
 def test_ranks_find_their_place_and_repeat(project: Project) -> None:
     """Each rank has its numbers and a stream of its own, the same when it is started again under another job's name."""
     project.write("t.py", PROGRAM)
@@ -228,33 +301,6 @@ def test_nodes_that_share_no_folder(project: Project, tcp: dict[str, str]) -> No
         assert secret not in json.dumps(records(each, 2))
 
 
-def test_a_rank_that_dies_is_named_and_holds_nobody_up(project: Project, tcp: dict[str, str]) -> None:
-    """Rank 1 and its envbuild are killed: rank 0 ends by itself, and names the record that it does not have."""
-    project.write("t.py", DYING)
-    other = project.copy(project.folder.parent / "other")
-    job = str(uuid.uuid4().int % 10**9)
-    lead, follow = (
-        each.start("run", "t.py", **tcp, **slurm(rank, 2, job, per_node=1))
-        for rank, each in enumerate((project, other))
-    )
-    until((other.folder / "started").exists)
-    follow.kill()
-    finish(follow)
-    (project.folder / "go").touch()
-    done = finish(lead)
-    assert done.code == 0, done
-    assert re.search(r"no record of rank 1 \(node2\), .*: its end was not reported", done.err), done
-    assert re.search(r"  no record of rank 1", project.must("runs").out)
-
-
-DYING = """\
-import os, time
-open("started", "w").close()
-while not os.path.exists("go"):
-    time.sleep(0.05)
-"""
-
-
 def test_training_steps_are_compared_without_a_shared_folder(project: Project, tcp: dict[str, str]) -> None:
     """Step traces come with the records: the first difference names rank and step on rank 0's machine."""
     project.write("t.py", STEPS)
@@ -288,21 +334,6 @@ for step in range(5):
     optimizer.step()
 open("result", "wb").write(net.weight.detach().numpy().tobytes())
 """
-
-
-def test_a_rank_with_another_secret_takes_no_part(project: Project, tcp: dict[str, str]) -> None:
-    """Rank 0 names it among those that it refused; nothing has run."""
-    project.write("t.py", MARK)
-    job = str(uuid.uuid4().int % 10**9)
-    other = {**tcp, "ENVBUILD_RANKS_SECRET": secrets.token_hex(16)}
-    waiting = {"ENVBUILD_RANKS_TIMEOUT": "8s"}
-    started = [
-        project.start("run", "t.py", **way, **waiting, **slurm(rank, 2, job)) for rank, way in enumerate((tcp, other))
-    ]
-    lead, follow = (finish(process) for process in started)
-    assert (lead.code, follow.code) == (18, 18)
-    assert "did not arrive: rank 1 of 2" in lead.err
-    assert list(project.folder.glob("mark-*")) == []
 
 
 PLANTED = """\
@@ -414,3 +445,21 @@ def test_a_job_is_given_to_sbatch(project: Project) -> None:
     sbatch.write_text("#!/bin/sh\necho 'error: invalid partition' >&2\nexit 1\n")
     done = project(*arguments, PATH=path)
     assert (done.code, "invalid partition" in done.err) == (15, True)
+
+
+def test_a_rank_with_another_secret_takes_no_part(waits: Waits) -> None:
+    """Rank 0 names it among those that it refused; nothing has run."""
+    project, started = waits.strangers
+    lead, follow = (finish(process) for process in started)
+    assert (lead.code, follow.code) == (18, 18)
+    assert "did not arrive: rank 1 of 2" in lead.err
+    assert list(project.folder.glob("mark-*")) == []
+
+
+def test_a_rank_that_dies_is_named_and_holds_nobody_up(waits: Waits) -> None:
+    """Rank 1 and its envbuild are killed: rank 0 ends by itself, and names the record that it does not have."""
+    project, process = waits.left
+    done = finish(process)
+    assert done.code == 0, done
+    assert re.search(r"no record of rank 1 \(node2\), .*: its end was not reported", done.err), done
+    assert re.search(r"  no record of rank 1", project.must("runs").out)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cli import ROOT, Project
+from tests.support.cli import ROOT, Project, copy_store
 from tests.support.distributed import PROGRAMS
 from tests.support.environments import environment
 from tests.support.images import forget_images
@@ -36,10 +36,11 @@ open("rank-" + os.environ["RANK"], "w").write(json.dumps(found))
 
 
 @pytest.fixture(name="launched", scope="module")
-def _launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def _launched(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project whose image has Debian's Open MPI."""
     root = tmp_path_factory.mktemp("launched")
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    copy_store(made.store, root / "store")  # its own, for a larger system; most packages are there
     project = Project(folder=root / "project", store=root / "store", environ=proxies)
     project.write("spec.yaml", _SPEC)
     for verb in ("lock", "build"):

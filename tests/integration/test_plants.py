@@ -21,7 +21,7 @@ from tests.support import plants
 from tests.support.cli import Done, Project
 from tests.support.environments import environment
 from tests.support.images import forget_images
-from tests.support.planted import CHANGED, FOUND
+from tests.support.planted import CHANGED, FOUND, WITHOUT_EXPERIMENTS, Plant
 from tests.support.wheels import make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -63,8 +63,19 @@ def verified(project: Project, framework: str, text: str, *options: str) -> Done
 def test_a_plant_is_found(planted: Project, tmp_path: Path, name: str) -> None:
     """``verify`` names step, tensor, both values, the cause and the calls that lead to it; nothing else is likely."""
     plant = FOUND[name]
+    _is_found(planted.copy(tmp_path), plant, *(WITHOUT_EXPERIMENTS if plant.thorough else ()))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [name for name, plant in FOUND.items() if plant.thorough])
+def test_a_plant_is_found_with_experiments(planted: Project, tmp_path: Path, name: str) -> None:
+    """The same of plants that ``make integration`` runs without."""
+    _is_found(planted.copy(tmp_path), FOUND[name])
+
+
+def _is_found(project: Project, plant: Plant, *options: str) -> None:
     text = plants.script(plant.framework, *plant.edits)
-    done = verified(planted.copy(tmp_path), plant.framework, text, *plant.options)
+    done = verified(project, plant.framework, text, *plant.options, *options)
     assert done.code == 16, done.out + done.err
     first, (chief, *others) = done.json["first"], done.json["causes"]
     assert (first["kind"], first["step"], first["tensor"]) == (

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,105 @@ def records(project: Project) -> list[dict[str, Any]]:
     return found
 
 
+def test_a_job_that_another_one_preempts_goes_on_later(project: Project, cluster: dict[str, str]) -> None:
+    """A job of a partition that comes first takes its node; it is started again, and its record says so."""
+    project.write("t.py", AGAIN)
+    process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
+    until((project.folder / "started").exists)
+    job = until(lambda: _jobs(cluster, project))[0]
+    urgent = ["sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600"]
+    other = subprocess.run(urgent, env=_environ(cluster), capture_output=True, text=True, check=True).stdout.strip()
+    until(lambda: _jobs(cluster) == [other])
+    assert "Restarts=1" in until(lambda: _pending(cluster, job))
+    subprocess.run(["scancel", other], env=_environ(cluster), check=True)
+    # Slurm waits two minutes, or the end of the first start may reach the second one's step, which has the same number.
+    until(lambda: "COMPLETING" not in _control(cluster, "show", "node", "--oneliner"))
+    until(lambda: _started(cluster, job))
+    done = finish(process)
+    assert (done.code, "went on" in done.out) == (0, True), done
+    assert records(project)[0]["rank"]["restarts"] == 1
+
+
+def test_a_node_that_fails_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
+    """With Slurm's word for it; the job is not started again."""
+    project.write("t.py", "import os, time\nopen('started-' + os.environ['RANK'], 'w').close()\ntime.sleep(600)\n")
+    process = project.start("submit", "--wait", "--nodes", "2", "t.py", **cluster)
+    until(lambda: len(list(project.folder.glob("started-*"))) == 2)
+    try:
+        _control(cluster, "update", "NodeName=node2", "State=down", "Reason=test")
+        done = finish(process)
+    finally:
+        _control(cluster, "update", "NodeName=node2", "State=resume")
+        wait_for_nodes(two)
+    assert done.code == 143, done
+    assert re.search(r"^ended +\d+ +node_fail +exit 143$", done.err + done.out, re.M), done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waits:
+    """Jobs that wait for a time limit, a minute or twenty seconds, while other tests run; each with its project.
+
+    Attributes:
+        limited: ``submit --wait`` of a job with a limit of a minute, which Slurm has no shorter one than.
+        incomplete: steps of which one rank does not arrive, by where the ranks meet.
+    """
+
+    limited: tuple[Project, subprocess.Popen[bytes]]
+    incomplete: dict[str, tuple[Project, subprocess.Popen[bytes]]]
+
+
+@pytest.fixture(name="waits", scope="module")
+def _waits(made: Project, two: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waits]:
+    """Start them, after the tests that take a node from all jobs."""
+    project = made.copy(tmp_path_factory.mktemp("limited"))
+    project.write("t.py", "import os, time\nopen('began-' + os.environ['RANK'], 'w').close()\ntime.sleep(3000)\n")
+    words = ("--wait", "--nodes", "2", "--tasks-per-node", "2", "--time", "30", "t.py")
+    with ExitStack() as stack:
+
+        def begin(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+            stack.callback(_end, process)
+            return process
+
+        limited = begin(project.start("submit", *words, **two.environ))
+        # On a busy machine that takes longer than a minute.
+        until(lambda: len([*project.folder.glob("began-*")]) == 4 or limited.poll() is not None)
+        _control(two.environ, "update", f"JobId={_jobs(two.environ, project)[0]}", "TimeLimit=1")
+        incomplete = {}
+        for over in ("folder", "tcp"):
+            other = made.copy(tmp_path_factory.mktemp(f"incomplete-{over}"))
+            incomplete[over] = other, begin(_without_the_last(other, two, over))
+        yield Waits(limited=(project, limited), incomplete=incomplete)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        process.communicate()
+
+
+def _without_the_last(project: Project, two: Cluster, over: str) -> subprocess.Popen[bytes]:
+    """Start four ranks of which the last one does not arrive.
+
+    It ends when the others have: Slurm ends none of them. These begin together, however long Slurm takes to start
+    each: the time limit is for the difference.
+    """
+    project.must("build", **two.environ)
+    project.write("t.py", "open('started', 'w').close()\n")
+    late = (
+        ': >"../at.$SLURM_PROCID"; for n in 0 1 2; do until test -e "../at.$n"; do sleep 0.1; done; done; '
+        'if test "$SLURM_PROCID" = 3; then for n in 0 1 2; do until test -e "../ended.$n"; do sleep 0.2; done; done; '
+        'exit; fi; "$@"; code=$?; : >"../ended.$SLURM_PROCID"; exit $code'
+    )
+    words = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "sh", "-c", late, "sh")
+    way = {"ENVBUILD_RANKS_ADDRESS": "auto", "ENVBUILD_RANKS_SECRET": "5" * 32} if over == "tcp" else {}
+    variables = {**project.environ, **two.environ, "ENVBUILD_RANKS_TIMEOUT": "20s", **way}
+    return subprocess.Popen(
+        ["srun", *words, *ENVBUILD, "run", "t.py"],
+        env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("waits")
 @pytest.mark.parametrize("over", ["folder", "tcp"])
 def test_a_job_is_followed_to_its_end(project: Project, cluster: dict[str, str], over: str) -> None:
     """What its ranks print is shown, wherever they meet; their records share a start. No secret is in the script."""
@@ -140,25 +241,6 @@ def test_a_job_that_is_started_again_says_so(project: Project, cluster: dict[str
     newest = records(project)[0]
     assert newest["rank"]["restarts"] == 1
     assert "started again, 1 time before" in project.must("show", newest["id"]).out
-
-
-def test_a_job_that_another_one_preempts_goes_on_later(project: Project, cluster: dict[str, str]) -> None:
-    """A job of a partition that comes first takes its node; it is started again, and its record says so."""
-    project.write("t.py", AGAIN)
-    process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
-    until((project.folder / "started").exists)
-    job = until(lambda: _jobs(cluster, project))[0]
-    urgent = ["sbatch", "--parsable", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600"]
-    other = subprocess.run(urgent, env=_environ(cluster), capture_output=True, text=True, check=True).stdout.strip()
-    until(lambda: _jobs(cluster) == [other])
-    assert "Restarts=1" in until(lambda: _pending(cluster, job))
-    subprocess.run(["scancel", other], env=_environ(cluster), check=True)
-    # Slurm waits two minutes, or the end of the first start may reach the second one's step, which has the same number.
-    until(lambda: "COMPLETING" not in _control(cluster, "show", "node", "--oneliner"))
-    until(lambda: _started(cluster, job))
-    done = finish(process)
-    assert (done.code, "went on" in done.out) == (0, True), done
-    assert records(project)[0]["rank"]["restarts"] == 1
 
 
 def test_a_cancelled_job_ends_the_wait(project: Project, cluster: dict[str, str]) -> None:
@@ -277,21 +359,6 @@ def test_a_node_of_another_level_stops_all_ranks(project: Project, two: Cluster)
     assert not (project.folder / "started").exists()
 
 
-def test_a_node_that_fails_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
-    """With Slurm's word for it; the job is not started again."""
-    project.write("t.py", "import os, time\nopen('started-' + os.environ['RANK'], 'w').close()\ntime.sleep(600)\n")
-    process = project.start("submit", "--wait", "--nodes", "2", "t.py", **cluster)
-    until(lambda: len(list(project.folder.glob("started-*"))) == 2)
-    try:
-        _control(cluster, "update", "NodeName=node2", "State=down", "Reason=test")
-        done = finish(process)
-    finally:
-        _control(cluster, "update", "NodeName=node2", "State=resume")
-        wait_for_nodes(two)
-    assert done.code == 143, done
-    assert re.search(r"^ended +\d+ +node_fail +exit 143$", done.err + done.out, re.M), done
-
-
 def four(project: Project, two: Cluster, *words: str, **environ: str) -> Done:
     """Run ``t.py`` in two ranks on each of two nodes."""
     return project(
@@ -408,33 +475,19 @@ def test_stores_of_nodes_are_filled_from_a_registry(project: Project, two: Clust
 
 
 @pytest.mark.parametrize("over", ["folder", "tcp"])
-def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over: str) -> None:
+def test_a_rank_that_never_arrives_is_named(waits: Waits, over: str) -> None:
     """After the time limit by all that did: nothing has run, exit 18."""
-    project.must("build", **two.environ)
-    project.write("t.py", "open('started', 'w').close()\n")
-    # The fourth ends when the others have: Slurm ends none of them. These begin together, however long Slurm takes to
-    # start each: the time limit is for the difference.
-    late = (
-        ': >"../at.$SLURM_PROCID"; for n in 0 1 2; do until test -e "../at.$n"; do sleep 0.1; done; done; '
-        'if test "$SLURM_PROCID" = 3; then for n in 0 1 2; do until test -e "../ended.$n"; do sleep 0.2; done; done; '
-        'exit; fi; "$@"; code=$?; : >"../ended.$SLURM_PROCID"; exit $code'
-    )
-    words = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "sh", "-c", late, "sh")
-    way = {"ENVBUILD_RANKS_ADDRESS": "auto", "ENVBUILD_RANKS_SECRET": "5" * 32} if over == "tcp" else {}
-    done = stepped(project, two, *words, *ENVBUILD, "run", "t.py", ENVBUILD_RANKS_TIMEOUT="20s", **way)
-    assert numbers(",".join(re.findall(r"tasks? ([\d,-]+): Exited with exit code 18", done.stderr))) == [0, 1, 2], done
-    assert done.stderr.count("did not arrive: rank 3 of 4; arrived from: node1, node2") == 2, done
-    assert done.returncode == 18
+    project, process = waits.incomplete[over]
+    done = finish(process)
+    assert numbers(",".join(re.findall(r"tasks? ([\d,-]+): Exited with exit code 18", done.err))) == [0, 1, 2], done
+    assert done.err.count("did not arrive: rank 3 of 4; arrived from: node1, node2") == 2, done
+    assert done.code == 18
     assert not (project.folder / "started").exists()
 
 
-def test_the_time_limit_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
+def test_the_time_limit_ends_the_wait(waits: Waits) -> None:
     """With Slurm's word for it; each rank's record has the signal that ended its program."""
-    project.write("t.py", "import os, time\nopen('began-' + os.environ['RANK'], 'w').close()\ntime.sleep(3000)\n")
-    words = ("--wait", "--nodes", "2", "--tasks-per-node", "2", "--time", "30")
-    process = project.start("submit", *words, "t.py", **two.environ)
-    until(lambda: len([*project.folder.glob("began-*")]) == 4)  # on a busy machine that takes longer than a minute
-    _control(cluster, "update", f"JobId={_jobs(cluster, project)[0]}", "TimeLimit=1")
+    project, process = waits.limited
     done = finish(process)
     assert done.code == 143, done
     assert re.search(r"^ended +\d+ +timeout +exit 143$", done.err + done.out, re.M), done

@@ -18,6 +18,7 @@ _NAME = f"v{uuid.uuid4().hex[:8]}"
 _SPEC = f"""\
 name: {_NAME}
 os: debian-12
+packages: [libstdc++6, libgomp1]  # the system that is in the store already
 requirements: [tool]
 wheels: [wheels]
 determinism: {{threads: 1}}
@@ -37,11 +38,11 @@ open("result.txt", "w").write(text)
 
 
 @pytest.fixture(scope="module", name="project")
-def _project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def _project(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with two variants, locked."""
     root = tmp_path_factory.mktemp("variants")
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    project = Project(folder=root / "project", store=root / "store", environ=proxies)
+    project = Project(folder=root / "project", store=made.store, environ=proxies)
     make_wheel(project.folder / "wheels", "tool", requires=["part"])
     for version in ("1.5", "2.0"):
         make_wheel(project.folder / "wheels", "part", version)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +86,7 @@ class Project:
         store = self.store
         if own_store:
             store = folder / "store"
-            shutil.copytree(self.store, store, copy_function=_link_or_copy, ignore=_without_trees)
+            copy_store(self.store, store)
         return Project(folder=folder / "project", store=store, environ=self.environ)
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
@@ -134,9 +134,18 @@ class Project:
             process.communicate()
 
 
-def _without_trees(folder: str, names: list[str]) -> list[str]:
-    """Leave out unpacked layers: links, owners and folders without rights, which a copy would have to keep exactly."""
-    return ["trees"] if Path(folder).name == "derived" and "trees" in names else []
+def copy_store(store: Path, target: Path, without: Collection[str] = ("trees",)) -> None:
+    """Copy a store, its large files shared as hard links until ``alter``.
+
+    Args:
+        without: names that are left out of the store and of its ``derived``; of the latter unpacked layers at least:
+            links, owners and folders without rights, which a copy would have to keep exactly.
+    """
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if name in without] if folder in (str(store), str(store / "derived")) else []
+
+    shutil.copytree(store, target, copy_function=_link_or_copy, ignore=left_out)
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -25,6 +25,7 @@ class Plant:
         at: a text in the line that is named; empty if none is.
         also: beginnings of other causes that may be called likely.
         options: of ``envbuild verify``.
+        thorough: with experiments it is run by ``make thorough``, without them by ``make integration``.
     """
 
     framework: str
@@ -35,13 +36,15 @@ class Plant:
     at: str = ""
     also: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    thorough: bool = False
 
 
 WITHOUT_EXPERIMENTS = ("--no-diagnose",)
 """Where two dozen runs would prove what is proven elsewhere.
 
 A line that draws entropy: in test_cli_verify.py; in a training: by the package that draws. Programs of each framework
-are run in experiments by other plants.
+are run in experiments by other plants: TensorFlow's with the clock fixed, PyTorch's with memory filled, JAX's with
+entropy fixed, in a package and in a pool's workers.
 """
 KERAS = "sequential"
 FOUND = {
@@ -85,6 +88,7 @@ FOUND = {
         tensor=f"{KERAS}/hidden/kernel",
         cause="time.time_ns() is another number in each run, and becomes a seed",
         at="time_ns",
+        thorough=True,
     ),
     "torch: an unseeded operation at step 37": Plant(
         framework="torch",
@@ -128,6 +132,7 @@ FOUND = {
         cause="torch.seed() seeds PyTorch from the system's entropy",
         at="torch.seed()",
         also=("torch.manual_seed (at exit) in process worker",),
+        thorough=True,
     ),
     "torch: objects of a set by their address": Plant(
         framework="torch",
@@ -188,6 +193,7 @@ FOUND = {
         cause="time.time_ns() is another number in each run, and becomes a seed",
         at="time_ns",
         also=("a key made of the time",),
+        thorough=True,
     ),
     "jax: one task of a pool seeds its worker anew": Plant(
         framework="jax",
