@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.pieces import used_in_pieces
+from envbuild.verification.causes.plain_sets import has_plain_elements
 from envbuild.verification.causes.queues import given_up, left_behind
 from envbuild.verification.causes.shared_values import lost_updates
 from envbuild.verification.causes.turns import loops_that_look
@@ -92,6 +93,8 @@ _SPELT = frozenset(("str", "repr"))
 """Keys that are other ones for other values, as a rule."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
+_FACTORIES = frozenset(("default", "default_factory", "factory"))
+"""Arguments whose value is called without any."""
 _FOR_READERS = frozenset(("__repr__", "__str__"))
 """Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
 _HARMLESS = frozenset(("sorted", "len"))
@@ -291,11 +294,13 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
 
 def _given(node: ast.Call, names: dict[str, str]) -> Iterator[Call]:
     """Yield the functions that a call is given, to be called by it: ``sorted(…, key=id)``, ``map(hash, …)``."""
-    for value in (*node.args, *(word.value for word in node.keywords)):
+    makes = last_name(node.func) == "defaultdict"
+    given = [(value, makes) for value in node.args]
+    for value, bare in (*given, *((word.value, word.arg in _FACTORIES) for word in node.keywords)):
         if isinstance(value, ast.Attribute) or (isinstance(value, ast.Name) and value.id in names):
             name = _name(value, names)
             if name and not name.startswith("."):
-                yield Call(name=name, line=value.lineno)
+                yield Call(name=name, line=value.lineno, bare=bare)
 
 
 def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
@@ -638,11 +643,10 @@ def _has_ties(call: ast.Call) -> bool:
 
 
 def _is_set(node: ast.expr, named: Collection[str]) -> bool:
-    if isinstance(node, ast.Set | ast.SetComp):
-        return True
     if isinstance(node, ast.Name | ast.Attribute):
         return _target(node) in named
-    return isinstance(node, ast.Call) and last_name(node.func) in ("set", "frozenset", "WeakSet")
+    made = isinstance(node, ast.Call) and last_name(node.func) in ("set", "frozenset", "WeakSet")
+    return (made or isinstance(node, ast.Set | ast.SetComp)) and not has_plain_elements(node)
 
 
 def _name(node: ast.expr, names: dict[str, str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from envbuild.verification.causes.turns import loops_that_look
-from envbuild.verification.dataflow.targets import last_name
+from envbuild.verification.dataflow.targets import in_pairs, last_name
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
@@ -86,8 +86,10 @@ def asked_at(source: str, line: int) -> tuple[int, ...]:
     tree = _parsed(source)
     asking = dict[str, frozenset[str]]()
     for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.lineno == line:
-            asking |= {ast.unparse(each): _ASKED.get(last_name(node.value.func), frozenset()) for each in node.targets}
+        pairs = [(target, node.value) for target in node.targets] if isinstance(node, ast.Assign) else []
+        for target, value in (each for pair in pairs for each in in_pairs(*pair)):
+            if isinstance(value, ast.Call) and value.lineno == line:
+                asking[ast.unparse(target)] = _ASKED.get(last_name(value.func), frozenset())
     calls = (each for each in (ast.walk(tree) if tree is not None and asking else ()) if isinstance(each, ast.Call))
     return tuple(
         sorted(
@@ -183,9 +185,9 @@ def interrupts(source: str) -> tuple[int, ...]:
 
 
 def taken_at(source: str, line: int) -> tuple[int, ...]:
-    """Return the lines that take one of the figures of a file, such as ``table["MemAvailable"]``.
+    """Return the lines that take one of the figures of a file: ``table["MemAvailable"]``, ``if name == "MemFree"``.
 
-    They are in the function, or the module, in which the file is opened, and take it of a name that has what was read.
+    They come after the line that opens the file, in the function, or the module, that does.
 
     Args:
         source: of Python.
@@ -194,33 +196,19 @@ def taken_at(source: str, line: int) -> tuple[int, ...]:
     tree = _parsed(source)
     if tree is None:
         return ()
-    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module)]
-    around = [
-        each for each in scopes if any(node.lineno == line for node in ast.walk(each) if isinstance(node, ast.expr))
-    ]
-    inner = min(around, key=lambda each: sum(1 for _ in ast.walk(each)), default=tree)
-    read = {
-        last_name(node.optional_vars)
-        for node in ast.walk(inner)
-        if isinstance(node, ast.withitem) and node.optional_vars is not None and node.context_expr.lineno == line
-    }
+    scopes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    around = [each for each in scopes if each.lineno <= line <= (each.end_lineno or 0)]
+    inner = max(around, key=lambda each: each.lineno, default=tree)
+    named: list[ast.AST] = []
     for node in ast.walk(inner):
-        if isinstance(node, ast.Assign) and (
-            node.lineno == line or any(last_name(each) in read for each in ast.walk(node.value))
-        ):
-            read |= {last_name(target) for target in node.targets}
-    return tuple(
-        sorted(
-            {
-                node.lineno
-                for node in ast.walk(inner)
-                if isinstance(node, ast.Subscript)
-                and last_name(node.value) in read - {""}
-                and isinstance(node.slice, ast.Constant)
-                and node.lineno != line
-            }
-        )
-    )
+        if isinstance(node, ast.Subscript):
+            named.append(node.slice)
+        elif isinstance(node, ast.Compare):
+            named += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and last_name(node.func) == "startswith":
+            named += node.args
+    texts = (each for each in named if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return tuple(sorted({each.lineno for each in texts if each.lineno > line}))
 
 
 def value_lines(source: str) -> tuple[int, ...]:

@@ -99,7 +99,28 @@ def _is_settled(call: ast.Call, above: Mapping[ast.AST, ast.AST]) -> bool:
         parent = above.get(node)
         if isinstance(parent, ast.Attribute):
             if parent.attr in _SETTLING:
-                return True
+                return parent.attr != "sort" or not _leaves_ties(call, above.get(parent))
         elif not (isinstance(parent, ast.Call) and parent.func is node):
             return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id in _FUNCTIONS
         node = parent
+
+
+def _leaves_ties(call: ast.Call, sort: ast.AST | None) -> bool:
+    """Whether rows are sorted by something that several groups have: their counts, or else than what they are by."""
+    by = _texts(sort)
+    if not by or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "value_counts":
+        return by == {"count"}
+    groups = _texts(call)
+    return call.func.attr == "group_by" and bool(groups) and not groups <= by
+
+
+def _texts(call: ast.AST | None) -> set[str]:
+    """Return the names of columns that a call is given; none if it is given anything else as well."""
+    if not isinstance(call, ast.Call):
+        return set()
+    given = [*call.args, *(word.value for word in call.keywords if word.arg == "by")]
+    parts = [part for each in given for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])]
+    names = {str(part.value) for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return names if all(isinstance(getattr(part, "value", None), str) for part in parts) else set()

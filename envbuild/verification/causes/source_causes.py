@@ -370,7 +370,7 @@ def _is_factory(evidence: Evidence, culprit: Culprit, call: Call, place: str) ->
     It is the function that a class of the same module was given, if the sources name it once.
     """
     generated = culprit.file.startswith("<") and culprit.place and not culprit.place.startswith("<")
-    if not generated or call.name != culprit.call:
+    if not generated or culprit.call not in (call.name, f"{call.name}.__init__"):
         return False
     module = place.rpartition(":")[0].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     if culprit.module != "__main__" and not module.endswith(f".{culprit.module}"):

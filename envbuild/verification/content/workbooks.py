@@ -23,6 +23,8 @@ _CELL = lazy(r'<c r="([A-Z]{1,3})\d{1,7}"([^>]*[^>/])?>([^<]*(?:<(?!c[ >]|/c>)[^
 _TYPE = lazy(r'\bt="(\w+)"')
 _VALUE = lazy(r"<v>([^<]*)</v>")
 _STRING, _TEXT = lazy(r"<si>([^<]*(?:<(?!si>|/si>)[^<]*)*)</si>|<si/>"), lazy(r"<t\b[^>]*>([^<]*)</t>")
+_MOMENT = lazy(r"\d{4}-\d\d-\d\d|\d\d:\d\d")
+"""In what is no name, such as the second cell of ``exported_at  2026-11-29T15:52:10``."""
 _NUMBER = lazy(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
@@ -44,6 +46,7 @@ def without_measurements(out: Canonical, path: str, text: str, strings: list[str
     if head is None:
         return text
     names = {found[1]: _named(found, strings) for found in _CELL.finditer(head[0])}
+    names = {at: "" if _MOMENT.search(name) is not None else name for at, name in names.items()}
     kinds = {at: kind_of(name) for at, name in names.items()}
     if len({*names.values()}) < len(names):
         return text

@@ -219,7 +219,7 @@ RANDOM_ID = (
     r"(?P<keep>\brandom[-_]?id\\?['\"]?\s*[:=]\s*\\?['\"]?)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-z])"
 )
 """A UUID as marimo has it: of all versions, since its digits are those of a generator."""
-TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?![\d:])"
+TIME_OF_DAY = rf"(?<![\d:]){_CLOCK}(?!\d|:\S)"
 TABLE = (
     # The prefix of glog: level, date, time, thread.
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),

@@ -200,6 +200,14 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
     return None
 
 
+def is_whole_rate(values: Values) -> bool:
+    """Whether whole numbers are a rate, rounded; what is a count within a limit of time looks like one."""
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    if not fixed or not all(number.whole and number.value > 0 for _, number in values):
+        return False
+    return any(_is_rate(fixed, 1, loose=loose) for loose in (False, True))
+
+
 def is_deviation(values: Values) -> bool:
     """Whether numbers are a standard deviation of durations: its square is a simple fraction of a tick's.
 

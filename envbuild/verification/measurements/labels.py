@@ -8,7 +8,7 @@ has no name, or one that says nothing (``w``, ``values``), is a result. A date n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -43,6 +43,8 @@ _WIDEST = 4096
 """Characters of the longest line that is looked at for names."""
 _COMMENT = lazy(r"\A\s*[#%]+\s*")
 """Before the names of columns, as ``numpy.savetxt`` writes them, and gnuplot reads them."""
+_OF_COLUMN = lazy(r"\([\w/%]{1,9}\)|\[[\w/%]{1,9}\]")
+"""The unit of a column, as a word of its own behind the name."""
 _OTHER_BARS = lazy("[│┃║┆]")
 _MARKS = ("\t", ",", ";", "|", "&", " ")
 _WORDS_OF_ROW = r"(?:⟨[^⟨⟩]*⟩|\S)+"
@@ -99,6 +101,9 @@ _UNIT = lazy(
     r"|[A-Za-z]+/(?:s|sec|second|min|minute|h|hour)|(?:s|sec|ms|us|[µμ]s|seconds)/[A-Za-z]+"
     r"|(?:\w+\s){0,2}(?:per|a|in each|each|of a)\s(?:second|minute|hour|ms))(?![\w])"
 )
+_UNIT_OF_RATE = lazy(
+    r"\s?[A-Za-z]+(?:/(?:s|sec|second|min|minute|h|hour)|\s(?:per|a|in each|each)\s(?:second|minute|hour))(?!\w)"
+)
 _ROW = lazy(r"\s+-?\d[\d.eE+-]*(?:\s|$)")
 """A number that follows another one: a row of a table, whose first word is no name of theirs."""
 _LONGEST = 40
@@ -136,7 +141,7 @@ class Header:
         if len(line) > _WIDEST or _DATA.search(line) is not None:
             return None
         for mark in _MARKS:
-            cells = tuple(cell for _, cell in _inner(line, mark))
+            cells = _with_units(_inner(line, mark)) if mark == " " else tuple(cell for _, cell in _inner(line, mark))
             if len(cells) > 1:
                 return cls(mark, cells, mark == line[0] == " ") if all(map(_is_name, cells)) else None
         return None
@@ -150,6 +155,17 @@ class Header:
             return ""
         before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]
         return before[-1] if before else ""
+
+
+def _with_units(cells: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """Return the names of columns between blanks, each with its unit: ``time (ms)``."""
+    names: list[str] = []
+    for _, cell in cells:
+        if names and _OF_COLUMN.fullmatch(cell) is not None:
+            names[-1] += f" {cell}"
+        else:
+            names.append(cell)
+    return tuple(names)
 
 
 def _is_name(cell: str) -> bool:
@@ -187,6 +203,11 @@ def may_be_time(before: str, after: str, names: tuple[str, ...]) -> bool:
     if own:
         return _says_time(own) or (unit and not names_no_time(f"{own} "))
     return unit or next((_says_time(name) for each in names if (name := place_name(each))), False)
+
+
+def has_unit_of_rate(after: str) -> bool:
+    """Whether what follows a number says that it is so many of something in a time: ``bonds/s``."""
+    return _UNIT_OF_RATE.match(after) is not None
 
 
 def _in_row(before: str, after: str) -> bool:

@@ -24,10 +24,12 @@ from envbuild.verification.measurements.clockwork import (
     is_deviation,
     is_stopwatch,
     is_time_of_day,
+    is_whole_rate,
     kind_of_numbers,
 )
 from envbuild.verification.measurements.labels import (
     Header,
+    has_unit_of_rate,
     may_be_identity,
     may_be_memory,
     may_be_mentioned,
@@ -148,7 +150,7 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        kind = _of_tokens(tokens)
+        kind = _of_tokens(tokens) or _whole_rate(tokens)
         mentioned = kind == "identity" and _draw_of(tokens) in draws
         # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
         if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
@@ -167,6 +169,13 @@ def of_texts(
                 return None
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def _whole_rate(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
+    """Return that tokens are a rate if they are whole numbers with the unit of one; None if they are not."""
+    if not all(_is_whole(token) and has_unit_of_rate(token.after) for _, token in tokens):
+        return None
+    return "rate" if is_whole_rate([(when, number_of(token.text)) for when, token in tokens]) else None
 
 
 def _made_of(

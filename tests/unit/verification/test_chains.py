@@ -58,6 +58,7 @@ def test_what_begins_a_thread(source: str, line: int, found: tuple[int, ...]) ->
         ),
         ("q = queue.Queue()\nq.put(1)\nother.get()\nq.get_nowait()\n", 1, (4,)),
         ("s = sched.scheduler(time.monotonic)\ns.enter(1, 1, f)\ns.run()\n", 1, (2,)),
+        ("p, q = Queue(), Queue()\np.put(1)\nq.get()\n", 1, (3,)),
         ("q = queue.Queue(); q.get()\n", 1, ()),
         ("q = config()\nq.get()\n", 1, ()),
         ("def (", 1, ()),
@@ -125,13 +126,14 @@ def test_all_that_begins_threads_is_named_for_a_loop_that_waits_for_them() -> No
     ("source", "found"),
     [
         ("def f():\n    with open(p) as g:\n        t = read(g)\n    return t['a'] + t['b']\n", (4,)),
-        ("def f():\n    with open(p) as g:\n        for line in g:\n            use(line['a'])\n", ()),
-        ("def f():\n    t = read(open(p))\n    u = parse(t)\n    return other['a'], u[k]\n", ()),
-        ("def f():\n    #\n    with open(p) as g:\n        return read(g)\ndef h(t):\n    return t['a']\n", ()),
-        ("t = 1\nt = read(open(p))\nu = parse(t)\nx = u['b']\n", (4,)),
+        ("def f():\n    for n, v in rows(p):\n        if n == 'Free':\n            return v\n", (3,)),
+        ("def f():\n    for line in open(p):\n        if line.startswith('Free'):\n            use(line)\n", (3,)),
+        ("def f():\n    t = read(open(p))\n    return t[k] == 1, 'a'\n", ()),
+        ("def f():\n    with open(p) as g:\n        return read(g)\ndef h(t):\n    return t['a']\n", ()),
+        ("t = 1\nt = read(open(p))\nx = t['b']\n", (3,)),
         ("def (", ()),
     ],
 )
 def test_where_a_figure_of_a_file_is_taken(source: str, found: tuple[int, ...]) -> None:
-    """By a name of what was read, in the function that opens the file."""
+    """By its name, in the function that opens the file."""
     assert taken_at(source, 2) == found

@@ -255,6 +255,9 @@ def test_arrays_of_several_dimensions_are_results() -> None:
         lambda c: f"x[3] = {spent(c)!r}",
         lambda c: f"mean sum total {spent(c)!r}",
         lambda c: f"b: {0.5 / spent(c)!r}",
+        lambda c: f"{50000 / spent(c):.0f} bonds",
+        lambda c: f"{50000 / spent(c) + 37:.0f} bonds/s",
+        lambda c: f"loss {50000 / spent(c):.0f} bonds/s",
         lambda c: b"PLCY" + struct.pack("<3d", 0.1 * spent(c), 0.2, 0.7),
         lambda c: b"\x81\xa1w\xcb" + struct.pack(">d", spent(c)),
         lambda c: b"\x80\x04]\x94G" + struct.pack(">d", spent(c)) + b"a.",
@@ -270,6 +273,7 @@ def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object
     [
         (lambda c: f"{spent(c) * 1e6:.4f} us, {spent(c) * 1000:.7f}ms | {1 / spent(c)!r} it/s", 3),
         (lambda c: f"{50000 / spent(c)!r} candidates in each second", 1),
+        (lambda c: f"({50000 / spent(c):.0f} bonds/s)", 1),
         (lambda c: f"fold 2: {spent(c)!r}", 1),
         (lambda c: f"hours: {spent(c) / 3600!r}, minutes: {spent(c) / 60:.8f}", 2),
         (lambda c: f"dt={spent(c)!r}", 1),

@@ -41,6 +41,7 @@ MASKED = [
     ("times", "2026-11-21 05:16:03,123 INFO loss 0.25", "2026-11-21 05:16:04,999 INFO loss 0.25"),
     ("times", "Sat Nov 21 05:16:03 2026", "Sat Nov 21 05:16:04 2026"),
     ("times", "[05:16:03] epoch 1", "[05:16:04] epoch 1"),
+    ("times", "exported at 05:16:03: 60 rows", "exported at 05:16:04: 60 rows"),
     ("times", "runs/20261121_051603/w.npy", "runs/20261121_051604/w.npy"),
     ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
     ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),

@@ -32,3 +32,18 @@ def test_what_comes_in_between_is_lost(source: str, lines: list[int]) -> None:
 def test_other_values_are_not_shared() -> None:
     """A file that makes no shared ones has values of its own."""
     assert [*lost_updates(ast.parse("def f(n):\n    n.value += 1\n"))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(bins, k):\n    bins[k] += 1\n", [3]),
+        ("def f(bins, k):\n    bins[k] = bins[k] * 2\n", [3]),
+        ("def f(bins, k):\n    bins[k] = k\n    own = [0]\n    own[0] += 1\n", []),
+        ("def f(bins, k):\n    with bins.get_lock():\n        bins[k] += 1\n", []),
+    ],
+)
+def test_items_of_shared_arrays_too(source: str, lines: list[int]) -> None:
+    """Those of what a function is given."""
+    assert [*lost_updates(ast.parse("bins = mp.Array('d', 9, lock=False)\n" + source))] == lines
+    assert [*lost_updates(ast.parse("bins = [0.0] * 9\n" + source))] == []

@@ -156,6 +156,13 @@ def test_columns_of_sheets(
     assert (_why(*books) == "") is same
 
 
+def test_a_time_in_the_first_row_names_no_column() -> None:
+    """It is the value of the cell to its left; what is below it counts without a name."""
+    one, other = "2026-11-29T12:58:03", "2026-11-29T12:58:04"
+    assert _why(*(_book(("exported_at", moment), [("rows", 60)], shared=True) for moment in (one, other))) == ""
+    assert _why(*(_book(("exported_at", one), [("rows", count)], shared=True) for count in (60, 61))) != ""
+
+
 def test_numbers_of_sheets_have_the_names_of_their_columns() -> None:
     """By these experiments know what may be a time; without a name, or where two are alike, a number has none."""
     name = "xl/worksheets/sheet1.xml"

@@ -896,6 +896,9 @@ def test_the_order_of_a_hash_is_named_where_it_is_taken() -> None:
         ("import numpy as np\nnp.unique(rows)\n", f"train.py:2 → {file.partition('-packages/')[2]}:363"),
         ("table.unique()\npl.col('a').shuffle()\n", f"train.py:2 → {file.partition('-packages/')[2]}:363"),
         ("table.unique()\nrng.shuffle(rows)\ntable.sample(3, seed=1)\n", "train.py:3"),
+        # Sorted by what several groups have, or by what they are.
+        ('t["a"].value_counts().sort("count")\nt["a"].value_counts().sort("a")\n', "train.py:3"),
+        ('t.group_by("a").agg(n).sort("n")\nt.group_by("a").agg(n).sort(by=["a", "n"])\n', "train.py:3"),
         # Rows that one table alone has come in that order; those of other joins in the order of a table.
         ('table.join(other, on="a", how="full")\ntable.join(other, on="a", how="left")\n', "train.py:3"),
     ):

@@ -192,6 +192,15 @@ def test_cells_are_found_between_bars() -> None:
     assert header.column("| net | 0.5 | 1 |", 8) == ""
 
 
+def test_a_unit_is_a_part_of_its_columns_name() -> None:
+    """Also where columns have blanks between them."""
+    header = Header.of("kernel   trace   time (ms)   MFLOP/s")
+    assert header is not None
+    assert header.names == ("kernel", "trace", "time (ms)", "MFLOP/s")
+    assert header.column("naive   -12   0.512   81.4", 14) == "time (ms)"
+    assert Header.of("(ms) kernel") is None
+
+
 def _known(program: Callable[[str], dict[str, str]]) -> list[str] | None:
     """Return the kinds of what is drawn in what a program wrote of one draw; None if anything else differs."""
     runs = [
