@@ -15,21 +15,21 @@ _ONE_BY_ONE = frozenset((("submit", "result"), ("apply_async", "get")))
 _GIVING = _IN_ORDER | {"submit", "apply", "apply_async", "map_async", "starmap_async", "imap_unordered"}
 
 
-def tasks_of(source: str, line: int) -> tuple[tuple[int, bool], ...]:
+def tasks_of(source: str, line: int | None = None) -> tuple[tuple[int, bool], ...]:
     """Return the lines that give tasks to a pool, each with whether results come in the order of these.
 
     The pool is followed by its name, in the whole file if one pool alone has it; none of a pool without a name.
 
     Args:
         source: of Python.
-        line: that makes the pool, 1-based.
+        line: that makes the pool, 1-based; None for the only one of the file.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     made = [(name, call.lineno) for name, call in named_calls(tree) if last_name(call.func) in POOLS]
-    names = [name for name, at in made if at == line]
+    names = [name for name, at in made if line in (at, None)]
     if len(names) != 1 or sum(name == names[0] for name, _ in made) != 1:
         return ()
     found = dict[int, bool]()

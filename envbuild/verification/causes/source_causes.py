@@ -314,7 +314,7 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
     if call.name == MEANWHILE:
         return begins(source)
     if call.name in _SHARED_VALUES:
-        return value_lines(source)
+        return (*value_lines(source)[: SHOWN - 1], *(line for line, _ in tasks_of(source)))
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]
     words += call.given if call.name == TIMEOUT else ()
     return argument_at(source, call.line, words) if words else ()

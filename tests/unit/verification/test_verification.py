@@ -1187,6 +1187,16 @@ def test_what_shows_which_file_was_written_last_is_named_with_who_writes_them() 
     assert found[0].where == "train.py:3, train.py:4, train.py:5"
 
 
+def test_a_shared_value_is_named_with_the_tasks_of_who_reads_it() -> None:
+    """Which worker has which number is nothing that differs, but which tasks it gets."""
+    source = (
+        "import multiprocessing as mp\ndef begin(n):\n    with n.get_lock():\n        n.value += 1\n"
+        "count = mp.Value('i', 0)\nwith mp.Pool(4, initializer=begin, initargs=(count,)) as pool:\n    pool.map(f, x)\n"
+    )
+    first, *_ = rank_causes(evidence(sources={"train.py": source}, proven=("order",)))
+    assert (first.what.partition("()")[0], first.where) == ("multiprocessing.Value", "train.py:5, train.py:7")
+
+
 def test_tasks_that_are_waited_for_one_by_one_are_no_cause() -> None:
     """What ends the wait is, which experiments take away together with the order of tasks."""
     pool = "from concurrent.futures import ThreadPoolExecutor\nSIZE, LIMIT = 8, 0.005\npool = ThreadPoolExecutor(4)\n"
