@@ -195,8 +195,8 @@ dated = time.strftime("/results/run-%Y%m%d-%H%M%S_") + f"{time.time_ns() // 1000
 for number, folder in enumerate((sys.argv[1], tempfile.mkdtemp(), dated)):
     os.makedirs(folder, exist_ok=True)
     logging.basicConfig(filename=folder + "/train.log", format="%(asctime)s %(message)s", level="INFO", force=True)
-    loss = 0.25 + (time.time_ns() % 1000 / 1e6 if sys.argv[2:] == [str(number)] else 0)
-    logging.info("epoch 1 loss %.6f", loss)
+    loss = 0.25 + (time.time_ns() % 10**6 / 1e9 if sys.argv[2:] == [str(number)] else 0)
+    logging.info("epoch 1 loss %.9f", loss)
     json.dump({"loss": 0.25, "elapsed": time.perf_counter() - start}, open(folder + "/metrics.json", "w"))
     gzip.open(folder + "/predictions.csv.gz", "wt").write("a,b\\n1,2\\n")
     zipfile.ZipFile(folder + "/all.zip", "w").writestr("a.txt", "a")
