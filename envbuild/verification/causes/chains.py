@@ -12,13 +12,13 @@ from envbuild.verification.dataflow.targets import in_pairs, last_name
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
 _START = "start"
-CONCURRENT = STARTED | {"Popen"}
+CONCURRENT = STARTED | {"Popen", "fork"}
 """The same, with what begins at once."""
 _ASKED = {
     **dict.fromkeys(("poll", "epoll"), frozenset(("poll",))),
     **dict.fromkeys(("DefaultSelector", "SelectSelector", "PollSelector", "EpollSelector"), frozenset(("select",))),
     "scheduler": frozenset(("enter", "enterabs")),
-    **dict.fromkeys(("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue"), frozenset(("get", "get_nowait"))),
+    **dict.fromkeys(("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue"), frozenset(("get", "get_nowait", "empty"))),
 }
 """Last names of what makes something that says who came first or is due, and the methods by which it does."""
 _INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
@@ -59,19 +59,13 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
 
 
 def begins(source: str) -> tuple[int, ...]:
-    """Return the lines that begin threads and processes."""
+    """Return the lines that make threads and processes, and those that begin them."""
     tree = _parsed(source)
     if tree is None:
         return ()
     kinds = started_in(tree)
     made = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in kinds}
-    begun = {line for each in made for line in begun_at(source, each)}
-    at_once = {
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and last_name(node.func) == _START and node.lineno in made
-    }
-    return tuple(sorted(begun | at_once))
+    return tuple(sorted(made.union(*(begun_at(source, each) for each in made))))
 
 
 def asked_at(source: str, line: int) -> tuple[int, ...]:

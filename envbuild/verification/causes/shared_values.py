@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Set
 
-from envbuild.verification.dataflow.targets import last_name
+from envbuild.core.patterns import lazy
+from envbuild.verification.dataflow.in_threads import given_to_others
+from envbuild.verification.dataflow.targets import base_name, last_name, stored
 
 _VALUES, _ARRAYS = frozenset(("Value", "RawValue")), frozenset(("Array", "RawArray"))
 """Last names of what makes one."""
+
+_SQL = lazy(r"\bupdate\s+\w+\s+set\b", re.IGNORECASE)
+_FORK = "fork"
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -22,14 +28,62 @@ def lost_updates(tree: ast.Module) -> Iterator[int]:
     made = {last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, _Function):
-            given = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
-            updates = _Updates(values=not made.isdisjoint(_VALUES), given=set() if made.isdisjoint(_ARRAYS) else given)
-            yield from updates.unlocked(node)
+            given = set() if made.isdisjoint(_ARRAYS) else _given(node)
+            yield from _Updates(values=not made.isdisjoint(_VALUES), given=given).unlocked(node)
+
+
+def updated_by_several(source: str) -> tuple[int, ...]:
+    """Return the lines, in what threads and processes run, that read what others have as well and write it again.
+
+    That are items and attributes of what a function has not made itself, memory (``pack_into``) and rows of databases
+    (``UPDATE``), where it has no lock.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found = set[int]()
+    for function in _run_by_several(tree):
+        own = {name for node in ast.walk(function) for name in _stored(node)} - _given(function)
+        found |= {*_Updates(values=True, given=set(), own=own).unlocked(function)}
+    return tuple(sorted(found))
+
+
+def _run_by_several(tree: ast.Module) -> list[_Function]:
+    """Return the functions of a file that threads and processes run, and those that these call; all if it forks."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, _Function)]
+    if any(isinstance(node, ast.Call) and last_name(node.func) == _FORK for node in ast.walk(tree)):
+        return functions
+    names = {last_name(each) for each in given_to_others(tree)}
+    known = set[str]()
+    while names - known:
+        known |= names
+        within = (node for each in functions if each.name in known for node in ast.walk(each))
+        names = {last_name(node.func) for node in within if isinstance(node, ast.Call)}
+    return [each for each in functions if each.name in known]
+
+
+def _given(function: _Function) -> set[str]:
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _stored(node: ast.AST) -> Iterator[str]:
+    """Yield the plain names to which a statement or a loop gives a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    yield from (name for each in targets if isinstance(each, ast.Name | ast.Tuple) for name in stored(each))
 
 
 class _Updates:
-    def __init__(self, *, values: bool, given: set[str]) -> None:
-        self._values, self._given = values, given
+    """What is an update of something shared.
+
+    Args:
+        values: a ``.value`` is shared.
+        given: names of which items are.
+        own: names of what is not, where all others are; None where nothing else is.
+    """
+
+    def __init__(self, *, values: bool, given: Set[str], own: Set[str] | None = None) -> None:
+        self._values, self._given, self._own = values, given, own
 
     def unlocked(self, node: ast.AST) -> Iterator[int]:
         """Yield the lines below a node, those of functions in it and those that have a lock left out."""
@@ -39,6 +93,8 @@ class _Updates:
                 continue
             if isinstance(child, ast.stmt) and self._is_update(child):
                 yield child.lineno
+            elif self._own is not None:
+                yield from _of_memory_and_rows(child)
             yield from self.unlocked(child)
 
     def _is_update(self, statement: ast.stmt) -> bool:
@@ -46,11 +102,27 @@ class _Updates:
             return self._is_shared(statement.target)
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return False
-        target = ast.unparse(statement.targets[0])
-        read = (node for node in ast.walk(statement.value) if isinstance(node, ast.Attribute | ast.Subscript))
-        return self._is_shared(statement.targets[0]) and any(ast.unparse(each) == target for each in read)
+        (target,) = statement.targets
+        read = {
+            ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.Attribute | ast.Subscript)
+        }
+        looked_up = isinstance(target, ast.Subscript) and f"{ast.unparse(target.value)}.get" in read
+        return self._is_shared(target) and (looked_up or ast.unparse(target) in read)
 
     def _is_shared(self, target: ast.expr) -> bool:
+        if self._own is not None:
+            whole = target.value if isinstance(target, ast.Subscript) else target
+            root = whole.value if isinstance(whole, ast.Attribute) else whole
+            return isinstance(target, ast.Subscript | ast.Attribute) and base_name(root) not in self._own
         if isinstance(target, ast.Subscript):
             return isinstance(target.value, ast.Name) and target.value.id in self._given
         return self._values and isinstance(target, ast.Attribute) and target.attr == "value"
+
+
+def _of_memory_and_rows(node: ast.AST) -> Iterator[int]:
+    """Yield the line of a call that writes what it reads into memory, and that of an update in SQL."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "pack_into":
+        if any(isinstance(each, ast.Call) and last_name(each.func) == "unpack_from" for each in ast.walk(node)):
+            yield node.lineno
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (at := _SQL.search(node.value)) is not None:
+        yield node.lineno + node.value.count("\n", 0, at.start())

@@ -42,6 +42,7 @@ from envbuild.verification.causes.pools import POOLS, tasks_of, waits_for_each
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import inside, of_package, of_project
+from envbuild.verification.causes.shared_values import updated_by_several
 from envbuild.verification.dataflow.in_threads import run_by_threads
 from envbuild.verification.dataflow.uses import Use
 
@@ -199,6 +200,7 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
             if call.name.rpartition(".")[2] in POOLS:
                 given = tasks_of((evidence.sources or {})[path], call.line)
                 lines += [line for line, _ in given[:SHOWN]]
+                lines += updated_by_several((evidence.sources or {})[path])[: SHOWN - 1]
                 in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
             lines += _further_lines((evidence.sources or {})[path], call, row, shown)[:SHOWN]
             named = [f"{path}:{line}" for line in lines]
@@ -309,7 +311,8 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
         return other_readings(source, call.line) if shown == "culprit" else ()
     if call.name.rpartition(".")[2] in CONCURRENT:
         begun = begun_at(source, call.line) if call.name.rpartition(".")[2] in STARTED else ()
-        seen = (*interrupts(source), *waits_in_turns(source), *attribute_lines(source, _CHANGED))
+        seen = (*updated_by_several(source)[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
+        seen += attribute_lines(source, _CHANGED)
         return (*begun[: SHOWN - 1], *seen)
     if call.name == MEANWHILE:
         return begins(source)

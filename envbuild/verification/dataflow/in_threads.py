@@ -41,6 +41,15 @@ def run_by_threads(source: str) -> str | None:
     return _text(source, left, functions) if left else None
 
 
+def given_to_others(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the functions that threads, processes and pools are given, and that a file's own threads run."""
+    yield from _targets(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last_name(node.func) == "Process":
+            yield from (word.value for word in node.keywords if word.arg == "target")
+    yield from (ast.Name(each.name) for each in _own_runs(tree))
+
+
 def _text(source: str, left: list[ast.AST], functions: dict[str, list[ast.AST]]) -> str:
     """Return the text of some functions and of those of the file that they call."""
     seen: dict[int, str] = {}
@@ -104,7 +113,7 @@ def _unwrapped(target: ast.expr) -> ast.expr:
     return target
 
 
-def _own_runs(tree: ast.Module) -> Iterator[ast.AST]:
+def _own_runs(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Yield the methods ``run`` of classes that are threads."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and any(last_name(base).endswith("Thread") for base in node.bases):

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from envbuild.verification.causes.shared_values import lost_updates
+from envbuild.verification.causes.shared_values import lost_updates, updated_by_several
 
 _MADE = "hits = Value('l', 0)\n"
 
@@ -47,3 +47,29 @@ def test_items_of_shared_arrays_too(source: str, lines: list[int]) -> None:
     """Those of what a function is given."""
     assert [*lost_updates(ast.parse("bins = mp.Array('d', 9, lock=False)\n" + source))] == lines
     assert [*lost_updates(ast.parse("bins = [0.0] * 9\n" + source))] == []
+
+
+_POOL = "pool.map(f, parts)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (_POOL + "def f(part):\n    for k in part:\n        sums[k] = sums.get(k, 0) + g(k)\n", (4,)),
+        (_POOL + "def f(part):\n    own = {}\n    for k in part:\n        own[k] = own.get(k, 0) + 1\n", ()),
+        (_POOL + "def f(part):\n    with lock:\n        sums[0] += part\n", ()),
+        (
+            _POOL
+            + "def f(part):\n    add(part)\ndef add(part):\n    sums[0] += part\ndef other():\n    sums[1] += 1\n",
+            (5,),
+        ),
+        ("class A(Thread):\n    def run(self):\n        self.model.w -= 0.1 * self.model.w\n", (3,)),
+        ("Process(target=f)\ndef f():\n    db.execute('UPDATE jobs SET worker = 1')\n", (3,)),
+        ("if os.fork() == 0: f(m)\ndef f(m):\n    pack_into('I', m, 0, unpack_from('I', m, 0)[0] + 1)\n", (3,)),
+        ("def f(m):\n    m[0] += 1\n", ()),
+        ("def (", ()),
+    ],
+)
+def test_what_several_read_and_write_without_a_lock(source: str, lines: tuple[int, ...]) -> None:
+    """In functions that threads and processes run; what a function makes itself, nobody else has."""
+    assert updated_by_several(source) == lines

@@ -1174,7 +1174,7 @@ def test_a_loop_that_looks_is_named_with_what_it_waits_for() -> None:
     loop = "while not halt.is_set():\n    step()\n"
     begun = f"import threading\nt = threading.Thread(target=f)\nt.start()\n{loop}"
     first, *_ = rank_causes(evidence(sources={"train.py": begun}))
-    assert (first.what.partition(" that")[0], first.where) == ("a loop", "train.py:4, train.py:3")
+    assert (first.what.partition(" that")[0], first.where) == ("a loop", "train.py:4, train.py:2, train.py:3")
     timed = f"import threading\nt = threading.Timer(0.2, halt.set)\nt.start()\n{loop}"
     (cause,) = rank_causes(evidence(sources={"train.py": timed}))
     assert (cause.what.partition("()")[0], cause.where) == ("threading.Timer", "train.py:2, train.py:3, train.py:4")
