@@ -99,6 +99,11 @@ _FOR_READERS = frozenset(("__repr__", "__str__"))
 """Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
 _HARMLESS = frozenset(("sorted", "len"))
 """Around a listing they make its order harmless."""
+_SERVERS = frozenset((
+    "socketserver.TCPServer", "socketserver.ThreadingTCPServer", "socketserver.UDPServer", "http.server.HTTPServer",
+    "http.server.ThreadingHTTPServer",
+))  # fmt: skip
+"""What binds a socket to the address that it is given first."""
 _EMPTY = frozenset(("numpy.empty", "numpy.empty_like", "numpy.ndarray"))
 _REDUCING = frozenset(
     [
@@ -452,6 +457,8 @@ def _is_harmless(call: ast.Call, name: str) -> bool:
         return any(word.arg == "initializer" and getattr(word.value, "value", 0) != "system" for word in call.keywords)
     if name == "numpy.ndarray" and (len(call.args) > 2 or any(word.arg == "buffer" for word in call.keywords)):
         return True  # it shows memory that somebody else has
+    if name in _SERVERS:
+        return not _lets_choose(call)
     return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
 
 
@@ -669,6 +676,13 @@ def _has_port(node: ast.Call) -> bool:
         return True
     port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
     return isinstance(port, ast.Constant) and port.value != 0
+
+
+def _lets_choose(node: ast.Call) -> bool:
+    """Whether an address is given with port 0, for which the system chooses one."""
+    address = node.args[0] if node.args else None
+    port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
+    return isinstance(port, ast.Constant) and port.value == 0
 
 
 def _bare(node: ast.Call) -> bool:

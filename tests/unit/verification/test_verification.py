@@ -1187,6 +1187,13 @@ def test_what_shows_which_file_was_written_last_is_named_with_who_writes_them() 
     assert found[0].where == "train.py:3, train.py:4, train.py:5"
 
 
+def test_a_server_may_have_the_system_choose_its_port() -> None:
+    """Which is another one in each run; not where the program gives one, or nobody sees which."""
+    for port, found in (("0", ["train.py:2"]), ("8000", []), ("port", [])):
+        source = f"import http.server as h\nserver = h.ThreadingHTTPServer(('127.0.0.1', {port}), Handler)\nplace(server.server_port)\n"
+        assert [each.where for each in rank_causes(evidence(sources={"train.py": source}))] == found
+
+
 def test_a_shared_value_is_named_with_the_tasks_of_who_reads_it() -> None:
     """Which worker has which number is nothing that differs, but which tasks it gets."""
     source = (
