@@ -1190,7 +1190,8 @@ def test_what_shows_which_file_was_written_last_is_named_with_who_writes_them() 
 def test_a_server_may_have_the_system_choose_its_port() -> None:
     """Which is another one in each run; not where the program gives one, or nobody sees which."""
     for port, found in (("0", ["train.py:2"]), ("8000", []), ("port", [])):
-        source = f"import http.server as h\nserver = h.ThreadingHTTPServer(('127.0.0.1', {port}), Handler)\nplace(server.server_port)\n"
+        made = f"import http.server as h\nserver = h.ThreadingHTTPServer(('127.0.0.1', {port}), Handler)\n"
+        source = f"{made}place(server.server_port)\n"
         assert [each.where for each in rank_causes(evidence(sources={"train.py": source}))] == found
 
 
