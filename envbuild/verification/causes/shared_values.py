@@ -14,7 +14,7 @@ _VALUES, _ARRAYS = frozenset(("Value", "RawValue")), frozenset(("Array", "RawArr
 """Last names of what makes one."""
 
 _SQL = lazy(r"\bupdate\s+\w+\s+set\b", re.IGNORECASE)
-_FORK = "fork"
+_FORK, _THREADS = "fork", lazy(r"Thread|\bto_thread\b|\brun_in_executor\b")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -35,17 +35,19 @@ def lost_updates(tree: ast.Module) -> Iterator[int]:
 def updated_by_several(source: str) -> tuple[int, ...]:
     """Return the lines, in what threads and processes run, that read what others have as well and write it again.
 
-    That are items and attributes of what a function has not made itself, memory (``pack_into``) and rows of databases
-    (``UPDATE``), where it has no lock.
+    That are items and attributes of what a function has not made itself, if threads run it, memory (``pack_into``) and
+    rows of databases (``UPDATE``), where it has no lock.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+    threads = _THREADS.search(source) is not None
     found = set[int]()
     for function in _run_by_several(tree):
         own = {name for node in ast.walk(function) for name in _stored(node)} - _given(function)
-        found |= {*_Updates(values=True, given=set(), own=own).unlocked(function)}
+        updates = _Updates(values=True, given=set(), own=own if threads else None, rows=True)
+        found |= {*updates.unlocked(function)}
     return tuple(sorted(found))
 
 
@@ -80,10 +82,11 @@ class _Updates:
         values: a ``.value`` is shared.
         given: names of which items are.
         own: names of what is not, where all others are; None where nothing else is.
+        rows: memory and rows of databases are.
     """
 
-    def __init__(self, *, values: bool, given: Set[str], own: Set[str] | None = None) -> None:
-        self._values, self._given, self._own = values, given, own
+    def __init__(self, *, values: bool, given: Set[str], own: Set[str] | None = None, rows: bool = False) -> None:
+        self._values, self._given, self._own, self._rows = values, given, own, rows
 
     def unlocked(self, node: ast.AST) -> Iterator[int]:
         """Yield the lines below a node, those of functions in it and those that have a lock left out."""
@@ -93,7 +96,7 @@ class _Updates:
                 continue
             if isinstance(child, ast.stmt) and self._is_update(child):
                 yield child.lineno
-            elif self._own is not None:
+            elif self._rows:
                 yield from _of_memory_and_rows(child)
             yield from self.unlocked(child)
 

@@ -49,20 +49,21 @@ def test_items_of_shared_arrays_too(source: str, lines: list[int]) -> None:
     assert [*lost_updates(ast.parse("bins = [0.0] * 9\n" + source))] == []
 
 
-_POOL = "pool.map(f, parts)\n"
+_POOL = "pool = ThreadPool(2)\npool.map(f, parts)\n"
 
 
 @pytest.mark.parametrize(
     ("source", "lines"),
     [
-        (_POOL + "def f(part):\n    for k in part:\n        sums[k] = sums.get(k, 0) + g(k)\n", (4,)),
+        (_POOL + "def f(part):\n    for k in part:\n        sums[k] = sums.get(k, 0) + g(k)\n", (5,)),
         (_POOL + "def f(part):\n    own = {}\n    for k in part:\n        own[k] = own.get(k, 0) + 1\n", ()),
         (_POOL + "def f(part):\n    with lock:\n        sums[0] += part\n", ()),
         (
             _POOL
             + "def f(part):\n    add(part)\ndef add(part):\n    sums[0] += part\ndef other():\n    sums[1] += 1\n",
-            (5,),
+            (6,),
         ),
+        ("pool = Pool(2)\npool.map(f, parts)\ndef f(part):\n    sums[0] += part\n", ()),
         ("class A(Thread):\n    def run(self):\n        self.model.w -= 0.1 * self.model.w\n", (3,)),
         ("Process(target=f)\ndef f():\n    db.execute('UPDATE jobs SET worker = 1')\n", (3,)),
         ("if os.fork() == 0: f(m)\ndef f(m):\n    pack_into('I', m, 0, unpack_from('I', m, 0)[0] + 1)\n", (3,)),
@@ -71,5 +72,5 @@ _POOL = "pool.map(f, parts)\n"
     ],
 )
 def test_what_several_read_and_write_without_a_lock(source: str, lines: tuple[int, ...]) -> None:
-    """In functions that threads and processes run; what a function makes itself, nobody else has."""
+    """In functions that threads run, and processes; what a function makes itself, or a process has, nobody else has."""
     assert updated_by_several(source) == lines
