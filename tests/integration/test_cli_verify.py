@@ -468,6 +468,16 @@ def test_an_order_of_listings_is_found(project: Project) -> None:
     assert proof["varied"][0] == "order of directory listings"
 
 
+def test_a_number_that_no_clock_decides_is_not_to_be_ignored(project: Project) -> None:
+    """It looks like a measurement, but its cause is proven, and it is another one: no note says how to leave it out."""
+    head = "import glob, os\nos.makedirs('d')\nfor n in range(12):\n    open(f'd/{n}', 'w').write(str(n))\n"
+    project.write("t.py", f"{head}print(*(open(path).read() for path in glob.glob('d/*')), sep='')\n")
+    done = project("verify", "t.py")
+    assert done.code == 16, done.out + done.err
+    assert "glob.glob() lists d in the order of the file system" in done.out
+    assert "--ignore" not in done.out
+
+
 def test_memory_that_nothing_wrote_is_found_by_strict_runs(project: Project) -> None:
     """What is fresh from the kernel holds zeros, so that runs are equal by luck; strict ones fill it."""
     project.write(

@@ -482,7 +482,11 @@ def _no_measurements(session: Session, verdict: Verdict, refuted: Refuted) -> Ve
 def _refute(
     session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events, note: str
 ) -> Verification:
-    """Find where runs diverge and why that may be; an existing attestation is removed. ``note``: what is known."""
+    """Find where runs diverge and why that may be; an existing attestation is removed.
+
+    ``note``: which results do not depend on the clock, and how to leave out the others; where something else than the
+    clock is proven to be the cause, these are no times, and nobody should.
+    """
     from envbuild.operations.verification import divergence
     from envbuild.operations.verification.attestation import withdraw
     from envbuild.operations.verification.experiments import with_experiments
@@ -490,7 +494,6 @@ def _refute(
 
     verdict = session.with_places(verdict)
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
-    notes = [note, *notes] if note else notes
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     kept = divergence.keep_outputs(session, verdict)
     if _may_run_again(session, verdict, options):
@@ -502,6 +505,8 @@ def _refute(
         evidence, more = divergence.with_values(session, evidence, values, engine, events)
         evidence, others = divergence.with_diagnosis(session, evidence, engine, events)
         notes = [*notes, *more, *others]
+    if note and {*evidence.proven} <= {"clock"}:
+        notes = [note, *notes]
     return replace(
         _result(session, verdict),
         divergence=evidence.divergence,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from functools import lru_cache
 
 from envbuild.verification.causes.turns import loops_that_look
-from envbuild.verification.dataflow.targets import in_pairs, last_name
+from envbuild.verification.dataflow.targets import in_pairs, last_name, parsed
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
@@ -34,7 +33,7 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
         source: of Python.
         line: that makes them, 1-based.
     """
-    tree = _parsed(source)
+    tree = parsed(source)
     names = _holders(tree, line, started_in(tree)) if tree is not None else set()
     if tree is None or not names:
         return ()
@@ -60,7 +59,7 @@ def begun_at(source: str, line: int) -> tuple[int, ...]:
 
 def begins(source: str) -> tuple[int, ...]:
     """Return the lines that make threads and processes, and those that begin them."""
-    tree = _parsed(source)
+    tree = parsed(source)
     if tree is None:
         return ()
     kinds = started_in(tree)
@@ -77,7 +76,7 @@ def asked_at(source: str, line: int) -> tuple[int, ...]:
         source: of Python.
         line: that makes it, 1-based.
     """
-    tree = _parsed(source)
+    tree = parsed(source)
     asking = dict[str, frozenset[str]]()
     for node in ast.walk(tree) if tree is not None else ():
         pairs = [(target, node.value) for target in node.targets] if isinstance(node, ast.Assign) else []
@@ -107,7 +106,7 @@ def other_readings(source: str, line: int) -> tuple[int, ...]:
         source: of Python.
         line: that asks the clock, 1-based.
     """
-    tree = _parsed(source)
+    tree = parsed(source)
     if tree is None:
         return ()
     began: dict[str, list[tuple[int, str]]] = {}
@@ -137,7 +136,7 @@ def argument_at(source: str, line: int, names: Collection[str]) -> tuple[int, ..
         line: at which the call begins, 1-based.
         names: of arguments.
     """
-    tree = _parsed(source)
+    tree = parsed(source)
     if tree is None:
         return ()
     words = (
@@ -152,7 +151,7 @@ def argument_at(source: str, line: int, names: Collection[str]) -> tuple[int, ..
 
 def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
     """Return the lines that read attributes of such names."""
-    tree = _parsed(source)
+    tree = parsed(source)
     nodes = ast.walk(tree) if tree is not None else ()
     return tuple(
         sorted(
@@ -167,13 +166,13 @@ def attribute_lines(source: str, names: Collection[str]) -> tuple[int, ...]:
 
 def waits_in_turns(source: str) -> tuple[int, ...]:
     """Return the lines of loops that look, again and again, whether somebody else has come so far."""
-    tree = _parsed(source)
+    tree = parsed(source)
     return tuple(sorted({line for line, _ in loops_that_look(tree)})) if tree is not None else ()
 
 
 def interrupts(source: str) -> tuple[int, ...]:
     """Return the lines that end another process, or send it a signal, while it runs."""
-    tree = _parsed(source)
+    tree = parsed(source)
     nodes = ast.walk(tree) if tree is not None else ()
     return tuple(sorted({n.lineno for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in _INTERRUPTS}))
 
@@ -187,7 +186,7 @@ def taken_at(source: str, line: int) -> tuple[int, ...]:
         source: of Python.
         line: that opens the file, 1-based.
     """
-    tree = _parsed(source)
+    tree = parsed(source)
     if tree is None:
         return ()
     scopes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -207,7 +206,7 @@ def taken_at(source: str, line: int) -> tuple[int, ...]:
 
 def value_lines(source: str) -> tuple[int, ...]:
     """Return the lines of functions that read a ``.value``, as what processes share has it."""
-    tree = _parsed(source)
+    tree = parsed(source)
     functions = (
         node for node in (ast.walk(tree) if tree is not None else ()) if isinstance(node, ast.FunctionDef | ast.Lambda)
     )
@@ -254,12 +253,3 @@ def started_in(tree: ast.Module) -> frozenset[str]:
     """Return the last names of what makes something that ``start()`` begins: the file's own classes among them."""
     own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     return STARTED.union(node.name for node in own if any(last_name(base) in STARTED for base in node.bases))
-
-
-@lru_cache(maxsize=8)
-def _parsed(source: str) -> ast.Module | None:
-    """Return the tree of a source, which is asked for once for each of its calls; nobody changes it."""
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

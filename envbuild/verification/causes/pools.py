@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from envbuild.verification.dataflow.targets import last_name, named_calls
+from envbuild.verification.dataflow.targets import last_name, named_calls, parsed
 
 POOLS = frozenset(("Pool", "ThreadPool", "ThreadPoolExecutor", "ProcessPoolExecutor"))
 """Last names of what makes one."""
@@ -24,9 +24,8 @@ def tasks_of(source: str, line: int | None = None) -> tuple[tuple[int, bool], ..
         source: of Python.
         line: that makes the pool, 1-based; None for the only one of the file.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return ()
     made = [(name, call.lineno) for name, call in named_calls(tree) if last_name(call.func) in POOLS]
     names = [name for name, at in made if line in (at, None)]
@@ -47,9 +46,8 @@ def tasks_of(source: str, line: int | None = None) -> tuple[tuple[int, bool], ..
 
 def waits_for_each(source: str) -> bool:
     """Return whether each task that a file gives to a pool is waited for right there, so that one runs at a time."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return False
     given = {node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _GIVING}
     waited = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from envbuild.verification.dataflow.targets import last_name
+from envbuild.verification.dataflow.targets import last_name, parsed
 
 _PUTS, _TAKES = frozenset(("put",)), frozenset(("get",))
 _OTHERS = frozenset(("close", "join_thread", "join", "task_done"))
@@ -27,9 +27,8 @@ def has_one_order(source: str, line: int) -> bool:
     get it as an argument, or use it by its name and are run once. Whatever else becomes of it, somebody else may put
     something into it, as somebody does where the file shows nobody.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return False
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     made = [

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.in_threads import given_to_others
-from envbuild.verification.dataflow.targets import base_name, last_name, stored
+from envbuild.verification.dataflow.targets import base_name, last_name, parsed, stored
 
 _VALUES, _ARRAYS = frozenset(("Value", "RawValue")), frozenset(("Array", "RawArray"))
 """Last names of what makes one."""
@@ -38,9 +38,8 @@ def updated_by_several(source: str) -> tuple[int, ...]:
     That are items and attributes of what a function has not made itself, if threads run it, memory (``pack_into``) and
     rows of databases (``UPDATE``), where it has no lock.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return ()
     threads = _THREADS.search(source) is not None
     found = set[int]()

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
+
+
+@lru_cache(maxsize=8)
+def parsed(source: str) -> ast.Module | None:
+    """Return the tree of a source, which is asked for once for each of its calls; nobody changes it.
+
+    None of what is no Python of this version, or too deep for it.
+    """
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def last_name(node: ast.AST) -> str:
