@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from envbuild.operations.events import Events
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine
     from envbuild.verification.ran import Ran
 
+Proof: TypeAlias = "tuple[Evidence, list[Ran]]"
+"""What is known once something is proven, and equal runs with that fixed."""
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 32
 """Lines that are left as they were: the likeliest alone, then two, four … at a time, to find the one of them."""
+_ALONE = 2
+"""How often runs with addresses fixed and nothing else are made again: the digits of times move objects seldom."""
 _TOGETHER = 6
 """Lines that may make runs differ together though none of them does alone: each is left out once."""
 _ASIDE = ("time.", "uuid.")
@@ -341,7 +345,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
     others = tuple(each for each in may_be_tried(evidence) if each not in wanted)
     refuted: list[str] = [*evidence.refuted]
 
-    def tried(fixed: Sequence[str], pair: list[Ran]) -> tuple[Evidence, list[Ran]] | None:
+    def tried(fixed: Sequence[str], pair: list[Ran]) -> Proof | None:
         runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
         if runs and "memory" in fixed and not _is_read(laboratory, runs, fixed):
             runs = []
@@ -375,6 +379,8 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
             if (found := tried((each,), fix(each))) is not None:
                 return found
         needed = _each_needed(laboratory, (*wanted, *others)) if few else _needed(fix, (*wanted, *others))
+        if not few and (found := _by_addresses_alone(laboratory, needed, tried)) is not None:
+            return found
         # Addresses and times lie in memory that nothing wrote: where filling it is enough, that is the nearer cause.
         nearer = "addresses" in needed and "memory" in others and _has_arrays(evidence)
         if nearer and (found := tried(("memory",), fix("memory"))) is not None:
@@ -432,6 +438,23 @@ def _ran_apart(runs: Sequence[Ran]) -> bool:
         for run in runs
     ]
     return any(each != counts[0] for each in counts[1:])
+
+
+def _by_addresses_alone(
+    laboratory: Laboratory, needed: Sequence[str], tried: Callable[[Sequence[str], list[Ran]], Proof | None]
+) -> Proof | None:
+    """Return what is known if fixed addresses make runs equal mostly, where they seemed to need something else besides.
+
+    Times and what is drawn move objects now and then, by the digits that they have. What is a cause of its own makes
+    runs differ nearly each time.
+    """
+    if "addresses" not in needed or len(needed) == 1:
+        return None
+    for _ in range(_ALONE):
+        pair = laboratory.pair(("addresses",), again=", again")
+        if laboratory.equal(pair) and (found := tried(("addresses",), pair)) is not None:
+            return found
+    return None
 
 
 def _each_needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes.foreign import STARTING
+from envbuild.verification.causes.object_texts import texts_of_objects
 from envbuild.verification.causes.pieces import used_in_pieces
-from envbuild.verification.causes.plain_sets import has_plain_elements
 from envbuild.verification.causes.queues import given_up, left_behind
+from envbuild.verification.causes.set_orders import FOR_READERS, sets_in_order
 from envbuild.verification.causes.shared_values import lost_updates
 from envbuild.verification.causes.turns import loops_that_look
-from envbuild.verification.dataflow.targets import last_name, named_calls
+from envbuild.verification.dataflow.targets import is_none, last_name, named_calls, written
 from envbuild.verification.dataflow.uses import Use, Uses
 
 SET = "set.__iter__"
+OBJECT_TEXT = "object.__repr__"
 TIMEOUT = "timeout="
 CALLBACK = "callback="
 FINALIZER = "__del__"
@@ -85,18 +87,10 @@ _SQL_SEED = lazy(r"\bsetseed\s*\(", re.IGNORECASE)
 """What seeds it: the ``setseed()`` of DuckDB and PostgreSQL."""
 _FORKS = lazy(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
 """Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
-_IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
-"""What takes the elements of its arguments in their order and keeps it."""
-_AS_THEY_ARE = frozenset(("list", "tuple", "iter"))
-"""Of these, what does nothing else: ``zip`` puts together what has the same place."""
-_SPELT = frozenset(("str", "repr"))
-"""Keys that are other ones for other values, as a rule."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
 _FACTORIES = frozenset(("default", "default_factory", "factory"))
 """Arguments whose value is called without any."""
-_FOR_READERS = frozenset(("__repr__", "__str__"))
-"""Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
 _HARMLESS = frozenset(("sorted", "len"))
 """Around a listing they make its order harmless."""
 _SERVERS = frozenset((
@@ -133,8 +127,6 @@ _IGNORING = lazy(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
 _STEPS = 2
 """A parameter has a function by default, and an attribute gets it of the parameter."""
-_PICK = frozenset(("sorted", "min", "max"))
-_ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +136,7 @@ class Call:
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
+            ``OBJECT_TEXT`` where a text is made of an object whose class has none;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
             come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
             sends; ``PIECES`` where what came by then is read and used by itself; ``SQL_TIME`` where a text in SQL
@@ -181,7 +174,11 @@ def calls(source: str) -> tuple[Call, ...]:
     names = {**dict.fromkeys(_BY_ADDRESS - _bound(tree), ""), **_imported(tree)}
     try:
         uses = Uses(tree)
-        found = [*_calls(tree, names, uses, ordered=False), *_sets_in_order(tree), *_beside(tree, uses)]
+        found = [
+            *_calls(tree, names, uses, ordered=False),
+            *(Call(name=SET, line=line, made=made) for line, made in sets_in_order(tree)),
+            *_beside(tree, uses),
+        ]
         found += _of_elsewhere(tree, names)
         return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
@@ -213,7 +210,7 @@ def _aliases(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
         for target, value in _pairs(node):
             function = _name(value, names) if isinstance(value, ast.Name | ast.Attribute) else ""
             known = "." in function[1:] and not function.startswith(".")
-            given.setdefault(_target(target), []).append(function if known else "")
+            given.setdefault(written(target), []).append(function if known else "")
     return {
         name: found[0] for name, found in given.items() if name and name not in names and {*found} == {found[0]} != {""}
     }
@@ -267,7 +264,7 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
-    if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS:
+    if isinstance(node, ast.FunctionDef) and node.name in FOR_READERS:
         names = names | {"repr": "builtins.repr", "str": "builtins.str"}
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
@@ -321,6 +318,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     if not any(last_name(call.func) == "Timer" for call in ast.walk(tree) if isinstance(call, ast.Call)):
         yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
     yield from (Call(name=LOST_UPDATE, line=line) for line in lost_updates(tree))
+    yield from (Call(name=OBJECT_TEXT, line=line) for line in texts_of_objects(tree))
     barriers = {name for name, call in named_calls(tree) if last_name(call.func) == "Barrier"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _ATTRIBUTE.match(node.attr) and isinstance(node.ctx, ast.Load):
@@ -374,9 +372,9 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield ENQUEUED
     if last_name(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
         yield FOREST
-    if name in _RECEIVING and _is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
+    if name in _RECEIVING and is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
         yield ANY_RANK
-    if name.endswith("_async") and not _is_none(given.get("callback", ast.Constant(None))):
+    if name.endswith("_async") and not is_none(given.get("callback", ast.Constant(None))):
         yield CALLBACK
     if name == ".acquire" and _is_false((*node.args, given.get("blocking", node))[0]):
         yield WITHOUT_WAITING
@@ -394,7 +392,7 @@ def _is_many(jobs: ast.expr | None) -> bool:
 def _limits(node: ast.Call, uses: Uses) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and value of what a call is given as a limit of time; no name for a number that methods wait."""
     for word in node.keywords:
-        if _LIMITED.match(word.arg or "") and not _is_none(word.value):
+        if _LIMITED.match(word.arg or "") and not is_none(word.value):
             yield word.arg or "", word.value
         elif word.arg == "options" and isinstance(word.value, ast.Dict):  # of SciPy's solvers
             pairs = zip(word.value.keys, word.value.values, strict=True)
@@ -472,7 +470,7 @@ def _of_objects(call: ast.Call) -> bool:
 
 def _writes_partly(call: ast.Call, name: str) -> bool:
     """Whether a function of NumPy writes some elements of a new array only: ``where=`` and no ``out=``."""
-    given = {word.arg for word in call.keywords if not (word.arg == "out" and _is_none(word.value))}
+    given = {word.arg for word in call.keywords if not (word.arg == "out" and is_none(word.value))}
     reduces = name.rpartition(".")[2] in _REDUCING
     return name.startswith("numpy.") and "where" in given and "out" not in given and not reduces
 
@@ -486,174 +484,6 @@ def _maintains_order(call: ast.Call) -> bool:
         word.arg == "maintain_order" and isinstance(word.value, ast.Constant) and word.value.value is True
         for word in call.keywords
     )
-
-
-def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
-    """Yield where a program goes through a set, as far as one file shows that it is one."""
-    named = _named_sets(tree)
-    unordered = {id(generator) for node in ast.walk(tree) for generator in _without_order(node)}
-    readers = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in _FOR_READERS)
-    unordered |= {id(node) for method in readers for node in ast.walk(method)}
-    for node in ast.walk(tree):
-        sources: list[ast.expr] = []
-        if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
-            sources = [node.iter]
-        elif isinstance(node, ast.Call) and _keeps_order(node) and id(node) not in unordered:
-            sources = node.args
-        for source in sources:
-            if _is_set(source, named):
-                yield Call(name=SET, line=source.lineno, made=named.get(_target(source), 0))
-
-
-def _named_sets(tree: ast.Module) -> dict[str, int]:
-    """Return the names and attributes (``.children``) that hold sets, with the line that made each.
-
-    An attribute that another line gives something else than a set, or nothing, may be that of another class: it is left
-    out.
-    """
-    found: dict[str, int] = {}
-    others: set[str] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        if isinstance(node, ast.Assign) and _gives_two_sets(node.value):
-            pairs = (each for each in node.targets if isinstance(each, ast.Tuple))
-            found.update({_target(each): node.lineno for pair in pairs for each in pair.elts})
-        annotated = isinstance(node, ast.AnnAssign) and _says_set(node.annotation)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            name = _target(target)
-            if isinstance(node, ast.AnnAssign) and _of_plain_values(node.annotation):
-                others |= {name, f".{name}"}
-            elif annotated or (node.value is not None and _is_set(node.value, ())):
-                found.setdefault(name, node.lineno)
-            elif name.startswith(".") and node.value is not None and not _is_none(node.value):
-                others.add(name)
-    found.update(_sets_of_loops(tree, found))
-    for node in ast.walk(tree):  # fields of a class are attributes of its objects
-        for field_ in node.body if isinstance(node, ast.ClassDef) else ():
-            if isinstance(field_, ast.Assign | ast.AnnAssign):
-                names = map(_target, field_.targets if isinstance(field_, ast.Assign) else [field_.target])
-                found.update({f".{name}": found[name] for name in names if name in found})
-    return {name: line for name, line in found.items() if name and name not in others}
-
-
-def _sets_of_loops(tree: ast.Module, named: Collection[str]) -> dict[str, int]:
-    """Return the names by which loops go through lists and dicts of sets, with the line that made these."""
-    kept: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(_is_set(each, named) for each in _elements(node.value)):
-            kept.update({_target(target): node.lineno for target in node.targets})
-    found: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.For | ast.comprehension):
-            for target, source in _gone_through(node.target, node.iter):
-                if (name := _target(source)) in kept and isinstance(target, ast.Name):
-                    found[target.id] = kept[name]
-    return found
-
-
-def _elements(value: ast.expr) -> list[ast.expr]:
-    """Return the elements of a list, or the values of a dict, that an expression makes, as far as it shows them."""
-    if isinstance(value, ast.ListComp):
-        return [value.elt]
-    if isinstance(value, ast.DictComp):
-        return [value.value]
-    if isinstance(value, ast.List | ast.Tuple):
-        return value.elts
-    if isinstance(value, ast.Dict):
-        return value.values
-    if isinstance(value, ast.Call) and last_name(value.func) == "defaultdict" and value.args:
-        return [ast.Call(func=value.args[0], args=[], keywords=[])]
-    return []
-
-
-def _gone_through(target: ast.expr, source: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield what a loop binds to the elements of what, also through ``enumerate``, ``zip``, ``values``, ``items``."""
-    if not isinstance(source, ast.Call):
-        yield target, source
-        return
-    parts = target.elts if isinstance(target, ast.Tuple) else []
-    match last_name(source.func):
-        case "enumerate" if len(parts) == 2 and source.args:
-            yield from _gone_through(parts[1], source.args[0])
-        case "zip" if len(parts) == len(source.args):
-            for part, given in zip(parts, source.args, strict=True):
-                yield from _gone_through(part, given)
-        case "items" if len(parts) == 2 and isinstance(source.func, ast.Attribute):
-            yield parts[1], source.func.value
-        case "values" if isinstance(source.func, ast.Attribute):
-            yield target, source.func.value
-        case "sorted" | "reversed" | "list" | "tuple" | "tqdm" if source.args:
-            yield from _gone_through(target, source.args[0])
-
-
-def _gives_two_sets(value: ast.expr) -> bool:
-    """Whether a value is the tasks or futures that are done, and those that are not: ``await asyncio.wait(…)``."""
-    call = value.value if isinstance(value, ast.Await) else value
-    if not isinstance(call, ast.Call) or last_name(call.func) != "wait" or not call.args:
-        return False
-    return ast.unparse(call.func) != "ray.wait"  # which gives lists
-
-
-def _of_plain_values(annotation: ast.expr) -> bool:
-    """Whether an annotation is that of a set of texts or numbers, whose hashes are the same in each run."""
-    plain = isinstance(annotation, ast.Subscript) and last_name(annotation.slice) in (
-        "str",
-        "bytes",
-        "int",
-        "float",
-        "bool",
-    )
-    return plain and _says_set(annotation)
-
-
-def _says_set(annotation: ast.expr) -> bool:
-    """Whether an annotation is that of a set: ``set[Node]``, ``typing.Set``."""
-    node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-    return last_name(node) in ("set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet", "WeakSet")
-
-
-def _target(node: ast.expr) -> str:
-    """Return a name, an attribute with a point before it, or nothing."""
-    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-
-
-def _is_by_name(call: ast.Call, names: Collection[str]) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id in names
-
-
-def _without_order(node: ast.AST) -> Iterator[ast.comprehension | ast.Call]:
-    """Yield what goes through something whose order is lost again.
-
-    That are loops of a set comprehension, and what such as ``sorted`` is given: loops, and ``sorted(list(set(text)))``.
-    With a key of its own it is not lost: what has the same key stays in the order in which it came.
-    """
-    if isinstance(node, ast.SetComp):
-        yield from node.generators
-    elif isinstance(node, ast.Call) and _is_by_name(node, _ORDERLESS) and not _has_ties(node):
-        for given in node.args:
-            if isinstance(given, ast.GeneratorExp | ast.ListComp):
-                yield from given.generators
-            elif isinstance(given, ast.Call) and _is_by_name(given, _AS_THEY_ARE):
-                yield given
-
-
-def _keeps_order(call: ast.Call) -> bool:
-    """Whether what a call gives depends on the order in which its arguments have their elements."""
-    return _is_by_name(call, _IN_ORDER) or (_is_by_name(call, _PICK) and _has_ties(call))
-
-
-def _has_ties(call: ast.Call) -> bool:
-    """Whether a call has a key that may be the same for other values."""
-    key = next((word.value for word in call.keywords if word.arg == "key"), None)
-    return not (key is None or _is_none(key) or (isinstance(key, ast.Name) and key.id in _SPELT))
-
-
-def _is_set(node: ast.expr, named: Collection[str]) -> bool:
-    if isinstance(node, ast.Name | ast.Attribute):
-        return _target(node) in named
-    made = isinstance(node, ast.Call) and last_name(node.func) in ("set", "frozenset", "WeakSet")
-    return (made or isinstance(node, ast.Set | ast.SetComp)) and not has_plain_elements(node)
 
 
 def _name(node: ast.expr, names: dict[str, str]) -> str:
@@ -687,13 +517,9 @@ def _lets_choose(node: ast.Call) -> bool:
 
 def _bare(node: ast.Call) -> bool:
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return all(map(_is_none, given))
+    return all(map(is_none, given))
 
 
 def _seconds(given: Sequence[ast.expr], uses: Uses) -> float | None:
     """Return the first argument if it is a number that the file shows."""
     return uses.number(given[0]) if given else None
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None

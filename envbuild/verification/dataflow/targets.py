@@ -84,3 +84,48 @@ def named_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     for target, value in pairs:
         if isinstance(target, ast.Name) and isinstance(value, ast.Call):
             yield target.id, value
+
+
+def written(node: ast.AST) -> str:
+    """Return a name, an attribute with a point before it, or nothing."""
+    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def is_none(value: ast.expr) -> bool:
+    """Return whether an expression is ``None`` itself."""
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def elements(value: ast.expr) -> list[ast.expr]:
+    """Return the elements of a list, or the values of a dict, that an expression makes, as far as it shows them."""
+    if isinstance(value, ast.ListComp):
+        return [value.elt]
+    if isinstance(value, ast.DictComp):
+        return [value.value]
+    if isinstance(value, ast.List | ast.Tuple):
+        return value.elts
+    if isinstance(value, ast.Dict):
+        return value.values
+    if isinstance(value, ast.Call) and last_name(value.func) == "defaultdict" and value.args:
+        return [ast.Call(func=value.args[0], args=[], keywords=[])]
+    return []
+
+
+def gone_through(target: ast.expr, source: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what a loop binds to the elements of what, also through ``enumerate``, ``zip``, ``values``, ``items``."""
+    if not isinstance(source, ast.Call):
+        yield target, source
+        return
+    parts = target.elts if isinstance(target, ast.Tuple) else []
+    match last_name(source.func):
+        case "enumerate" if len(parts) == 2 and source.args:
+            yield from gone_through(parts[1], source.args[0])
+        case "zip" if len(parts) == len(source.args):
+            for part, given in zip(parts, source.args, strict=True):
+                yield from gone_through(part, given)
+        case "items" if len(parts) == 2 and isinstance(source.func, ast.Attribute):
+            yield parts[1], source.func.value
+        case "values" if isinstance(source.func, ast.Attribute):
+            yield target, source.func.value
+        case "sorted" | "reversed" | "list" | "tuple" | "tqdm" if source.args:
+            yield from gone_through(target, source.args[0])
