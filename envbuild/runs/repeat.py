@@ -44,16 +44,17 @@ KEPT = 1 << 30
 AGE = 86_413
 """Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
 Variation = Literal[
-    "listings", "environment", "times", "inodes", "host", "load", "order of times", "cpus", "pids", "memory"
+    "listings", "environment", "times", "inodes", "host", "load", "turns", "order of times", "cpus", "pids", "memory"
 ]
 """Something that no result may depend on: order of directory listings and of the environment, files' times of change,
-host name, which file is the newest, CPUs in sight, process ids, what is in memory that nothing wrote."""
-FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "inodes", "host", "load"))
+host name, which thread begins first, which file is the newest, CPUs in sight, process ids, what is in memory that
+nothing wrote."""
+FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "inodes", "host", "load", "turns"))
 """What costs no time to vary; which file is the newest does where tools make again what is older than its sources."""
 ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids", "memory"}
 STRICT = ("process ids", "memory that nothing wrote")
 """What of ``variations`` is always there if all that can be is varied, and never otherwise."""
-_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "load", "pids", "memory")
+_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "load", "turns", "pids", "memory")
 """What the hook varies (``ENVBUILD_VARY``)."""
 _SKIPPED_PIDS = 3
 """Numbers of processes that the program of each further run is later by; as many as the hook skips for children."""
@@ -435,7 +436,8 @@ def variations(plan: Repeat) -> tuple[str, ...]:
         *(("order of times of change",) if "order of times" in plan.vary and plan.copy is not None else ()),
         *(("number of visible CPUs",) if "cpus" in plan.vary and any(plan.slots) else ()),
         *(name for name, each in zip(STRICT, ("pids", "memory"), strict=True) if each in plan.vary),
-        "host name", "load that is reported", "order of the environment", "address layout", "start time",
+        "host name", "load that is reported", "order of the environment", "which thread begins first",
+        "address layout", "start time",
     )  # fmt: skip
 
 

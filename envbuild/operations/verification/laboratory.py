@@ -330,7 +330,8 @@ def run_again(
         label: what for.
         look: called with each run while its copy is still there.
         trace: leave step traces.
-        vary: what all of them get otherwise than a first run does.
+        vary: what all of them get otherwise than a first run does. Which thread begins first is another one in each of
+            them, unless more is varied: nothing keeps threads in order but what an experiment fixes.
         one_thread: libraries have one thread, whatever the lock has; the guard reports that and lets it be.
     """
     from envbuild.runs.repeat import repeat
@@ -339,6 +340,7 @@ def run_again(
     request = msgspec.structs.replace(plan.request, own_variables={**plan.request.own_variables, **variables})
     if one_thread:
         request = with_one_thread(request)
+    turns: frozenset[Variation] = plan.vary & {"turns"}
     again = replace(
         plan,
         request=request,
@@ -346,8 +348,8 @@ def run_again(
         folder=plan.folder / "again",
         values=plan.values if trace else 0,
         trace=trace,
-        vary=vary,
-        number=1 if vary else 0,
+        vary=vary | turns,
+        number=1 if vary else None if turns else 0,
     )
     made: dict[int, Repeated] = {}
     with events.phase(label, total=count, unit="runs") as advance:

@@ -109,6 +109,8 @@ def _begin(*, main: bool, marker: str) -> None:
         from . import vary
 
         process.guarded("vary", lambda: vary.begin(process), vital=False)
+    if process.turns is not None:
+        tables.append(finder.TURNS)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
         from . import entropy
 

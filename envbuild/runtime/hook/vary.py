@@ -2,7 +2,8 @@
 
 The value is a number from 1, and after ``:`` what is varied, with commas between. ``listings``: of directories come
 in another order, reversed for 1, shuffled with the number as a seed for others. ``environment``: its order is reversed.
-``load``: ``os.getloadavg`` returns less, as on a machine that has less to do.
+``load``: ``os.getloadavg`` returns less, as on a machine that has less to do. ``turns``: threads and forked processes
+begin their work a little later (turns.py).
 ``pids``: numbers of processes are skipped, so that children have others: logs name them too often to do so always.
 
 Listings are those of ``os.listdir`` and ``os.scandir``, on which ``os.walk``, ``glob`` and ``pathlib`` stand;
@@ -90,6 +91,11 @@ def begin(process: Process) -> None:
         os.register_at_fork(after_in_child=listings.clear)
     if number and "environment" in what:
         reverse_environment()
+    if "turns" in what:  # in a first run too, which gets to the same places by the same ways
+        from . import turns
+
+        process.turns = turns.Turns(number)
+        process.turns.forks()
     load: Any = os.getloadavg
     if number and "load" in what and isinstance(load, type(len)):  # an experiment may have fixed it
         lower_load(number)
@@ -249,3 +255,10 @@ def _shuffle(entries: list[Any], number: int) -> None:
         state = (state * _MULTIPLIER + _INCREMENT) & _MASK
         other = (state >> 33) % (last + 1)
         entries[last], entries[other] = entries[other], entries[last]
+
+
+def drawn(number: int, below: int) -> int:
+    """Return a number below another one, drawn by a first one."""
+    order = list(range(below))
+    _shuffle(order, number)
+    return order[0]

@@ -13,6 +13,7 @@ from envbuild.record.model import Record
 from envbuild.record.processes import Listing
 from envbuild.verification.causes.calls import TIMEOUT, calls
 from envbuild.verification.causes.chains import attribute_lines
+from envbuild.verification.causes.environments import lines_with_all_variables
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.causes.foreign import INSIDE, UNHASHED
 from envbuild.verification.causes.hash_orders import in_machine_code, without_order
@@ -280,6 +281,9 @@ def _of_things(evidence: Evidence, names: Sequence[str], *, is_named: bool) -> I
         if name == "layout" and "addresses" in names:  # the same
             continue
         lines = [inside(place) for place in evidence.places] if name == "order" else []
+        if name == "environment":
+            texts = (evidence.sources or {}).items()
+            lines = [f"{path}:{line}" for path, text in texts for line in lines_with_all_variables(text)]
         yield Finding(
             area="entropy",
             weight=PROVEN - (2 if name in _FIXED_TOO and is_named else bool(evidence.culprits) and not lines),

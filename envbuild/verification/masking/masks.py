@@ -78,7 +78,9 @@ _NAMED_BEHIND = lazy(r"(?:⟨time⟩|\d\s?(?:[nuµm]?s|secs?|seconds?))\s(?:[a-z
 _HOSTS = lazy(rf"(?<![A-Za-z0-9-]){VARIED_HOST}\d{{{len(HOST_NAME) - len(VARIED_HOST)}}}(?![\w-])")
 _MARKER = lazy(r"(?<![\w/])1/[0-9a-f]{16}/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/pid:\[\d+\]/\d+(?![\w/])")
 """The guard's marker of a container (``runtime.guard.gate``)."""
-_VARIED = lazy(r"(\A|ENVBUILD_VARY[\s'\":=,|]{1,60})\d+(?=:listings,environment(?:,(?:load|pids|memory))*(?![\w:,]))")
+_VARIED = lazy(
+    r"(\A|ENVBUILD_VARY[\s'\":=,|]{1,60})\d+(?=:listings,environment(?:,(?:load|turns|pids|memory))*(?![\w:,]))"
+)
 """The number of a run in ``ENVBUILD_VARY``."""
 _RUN = lazy(r"(ENVBUILD_RUN_ID[\s'\":=,|]{1,60})[0-9A-HJKMNP-TV-Z]{26}(?!\w)")
 _PARENT = lazy(r"(ENVBUILD_PROCESS[\s'\":=,|]{1,60})(\d{1,9})(?=:\d*:)")

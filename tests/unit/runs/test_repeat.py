@@ -360,16 +360,20 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
     plan = a_plan(project, slots=("0",), vary=ALL)
     collect(plan, 3, engine)
     assert [request.environment.get("ENVBUILD_VARY") for request in engine.asked] == [
-        *(f"{number}:listings,environment,load,pids,memory" for number in (0, 1, 2)),
+        *(f"{number}:listings,environment,load,turns,pids,memory" for number in (0, 1, 2)),
     ]
     assert [request.environment.get("MALLOC_PERTURB_") for request in engine.asked] == ["0", "192", "191"]
     assert [request.hostname for request in engine.asked] == ["envbuild", "envbu001", "envbu002"]
     assert [request.cpuset for request in engine.asked] == ["", "0", ""]
     assert [request.skipped_pids for request in engine.asked] == [number * SKIPPED_PIDS for number in (0, 1, 2)]
     assert len(set(times)) == 3
-    assert {*STRICT, "number of visible CPUs", "host name", "order of inode numbers", "load that is reported"} < set(
-        variations(plan)
-    )
+    assert {
+        *STRICT,
+        "number of visible CPUs",
+        "host name",
+        "order of inode numbers",
+        "which thread begins first",
+    } < set(variations(plan))
     free = a_plan(project, vary=FREE)
     assert "host name" in variations(free)
     assert {*STRICT}.isdisjoint(variations(free))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.lockfile.model import Determinism
-from envbuild.runtime.hook import vary
+from envbuild.runtime.hook import turns, vary
 from tests.support.cli import ROOT
 from tests.support.runtime import Tree, make_lock, make_tree
 
@@ -328,6 +328,41 @@ def test_less_load_is_reported(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "getloadavg", lambda: (8.0, 4.0, 0.0))
     vary.lower_load(1)
     assert os.getloadavg() == pytest.approx((4.01, 2.01, 0.01))
+
+
+THREADS = """
+import os, threading
+for _ in range(5):
+    order = []
+    threads = [threading.Thread(target=order.append, args=(number,)) for number in range(5)]
+    for each in threads: each.start()
+    for each in threads: each.join()
+    print(order, threads[0]._started.__dict__.get("set"), threading._limbo)
+child = os.fork()
+if not child: os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_the_threads_that_begin_first_wait_longer(tree: Tree) -> None:
+    """In a varied run alone; some of five tries at least, on a busy machine too. Nothing of it stays."""
+    path = script(tree, THREADS)
+    for number in ("0", "1", "2"):
+        *found, child = tree.execute(path, variables={"ENVBUILD_VARY": f"{number}:turns"}).stdout.splitlines()
+        assert child == "3"
+        assert all(each.endswith("] None {}") and sorted(each[1:14:3]) == [*"01234"] for each in found)
+        if number == "1":
+            assert any(each.startswith("[4") for each in found)
+
+
+def test_how_long_threads_wait() -> None:
+    """None in the first run, the earlier ones longer in the second, any of them later; the first 32 alone."""
+    assert [turns.Turns(0).next() for _ in range(3)] == [0.0] * 3
+    second, third = turns.Turns(1), turns.Turns(2)
+    assert [second.next() for _ in range(6)] == [0.004, 0.003, 0.002, 0.001, 0.0, 0.004]
+    found = [third.next() for _ in range(40)]
+    assert {*found[:32]} == {0.0, 0.001, 0.002, 0.003, 0.004}
+    assert {*found[32:]} == {0.0}
 
 
 def test_listings_come_in_another_order(tree: Tree, tmp_path: Path) -> None:

@@ -843,7 +843,7 @@ RUN = "01M8HAWJ6TXY9A3ZXHPNS78DW6"
         "ENVBUILD_RUN_ID          {run}", "('ENVBUILD_RUN_ID', '{run}')",
         "('ENVBUILD_PROCESS', '{number}:::exec -c.1')", "ENVBUILD_VARY={number}:listings,environment",
         "ENVBUILD_VARY={number}:listings,environment,load",
-        "'ENVBUILD_VARY': '{number}:listings,environment,load,pids,memory'",
+        "'ENVBUILD_VARY': '{number}:listings,environment,load,turns,pids,memory'",
     ],
 )  # fmt: skip
 def test_own_variables_are_the_same_in_all_runs(line: str) -> None:
