@@ -90,7 +90,7 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
         lock=session.plan.request.lock,
         traced=bool(mine.trace and theirs.trace),
         sources=sources,
-        scripts=_scripts(project, sources, one.command),
+        scripts=scripts_of(project, sources, one.command),
         found=tuple(_findings(one, other)),
         operations=_operations(),
         in_place=in_place,
@@ -222,8 +222,8 @@ def _read(folder_path: Path, path: str) -> bytes | None:
         return None
 
 
-def _scripts(project: Path, sources: Mapping[str, str], command: Sequence[str]) -> dict[str, str]:
-    """Return the texts of files that the sources, or the run's own command, start, and of those that these start.
+def scripts_of(project: Path, sources: Mapping[str, str], command: Sequence[str]) -> dict[str, str]:
+    """Return the texts of files that sources, or a command, start, and of those that these start.
 
     With them come sources in C that show chance, for programs that are built of them.
     """

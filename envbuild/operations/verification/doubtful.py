@@ -33,6 +33,7 @@ from envbuild.operations.verification.line_orders import (
     is_order_of_jobs,
     raced,
 )
+from envbuild.operations.verification.other_programs import drawing_program
 from envbuild.record.printed import STREAMS
 from envbuild.verification.dataflow.measuring import Measuring
 from envbuild.verification.masking.doubtful import (
@@ -271,7 +272,7 @@ def _decided(laboratory: Laboratory, doubts: InDoubt) -> Decided:
     if of_clock:
         return Decided(refuted=_refuted(doubts.left, doubts.known, of_clock, ("clock",)), measured=measured)
     differing = [place for place in (*doubts.places, *doubts.short) if place not in measured]
-    refuted = _refute(laboratory, doubts, differing) if differing else None
+    refuted = _refute(laboratory, doubts, differing) or _drawn_elsewhere(laboratory, doubts, differing)
     return Decided(refuted=refuted, measured=measured, by_luck=by_luck)
 
 
@@ -462,6 +463,8 @@ def _span(record: Record) -> Span:
 
 def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> Refuted | None:
     """Find values that are the same once all but the clock is fixed; None if there are none."""
+    if not differing:
+        return None
     repeated, plain = of_same_program(doubts), of_same_program(doubts)
     for number in range(_PAIRS):
         if not repeated.look(laboratory, "all fixed but the clock", _FIXED, number):
@@ -481,6 +484,15 @@ def _refute(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> 
     if not differing:
         return None
     return _refuted(doubts.left, doubts.known, differing, ("entropy",) if by_entropy else ())
+
+
+def _drawn_elsewhere(laboratory: Laboratory, doubts: InDoubt, differing: list[Place]) -> Refuted | None:
+    """Find values that follow no clock, where a program that no experiment reaches draws without a seed."""
+    if not differing or not (program := drawing_program(laboratory)):
+        return None
+    found = _refuted(doubts.left, doubts.known, differing, ())
+    why = f"what looks like a measurement follows no clock, and the program {program!r} draws random numbers"
+    return replace(found, why=why)
 
 
 def _varied(doubts: InDoubt, plain: LeftOut, places: Set[Place]) -> frozenset[str]:

@@ -17,10 +17,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
-from zlib import crc32
 
 from envbuild.operations.events import Events
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
+from envbuild.operations.verification.other_programs import differing_programs
 from envbuild.verification.causes.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.causes.odds import MOST, Luck, luck_of
 from envbuild.verification.causes.proofs import only_imports_list
@@ -61,8 +61,6 @@ _OTHER_FILLS = (0x40, 0xC0, 0x00)
 """What memory is filled with otherwise: other numbers, and nothing, which a truth value is another one by."""
 _LOAD = "getloadavg"
 """What asks for the load, also by packages' names for it."""
-_EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
-"""How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
 _VARIATIONS: tuple[Variation, ...] = (
     "listings", "host", "load", "times", "inodes", "environment", "order of times", "pids", "cpus", "memory",
 )  # fmt: skip
@@ -103,7 +101,7 @@ def experiment(
         As ``with_experiments``.
     """
     plain = Plain(laboratory, luck)
-    differs, same = _of_programs(plain.runs)
+    differs, same = differing_programs(plain.runs)
     alike = laboratory.equal(plain.runs)
     evidence = replace(evidence, programs=differs, same_output=() if alike else same)
     if laboratory.equal(plain.runs):
@@ -655,38 +653,6 @@ def _unvarying(runs: Sequence[Ran], suspects: Sequence[str]) -> frozenset[str]:
             tables[-1].setdefault(each.place, []).append(each.values)
     return frozenset(
         place for place, values in tables[0].items() if all(values) and all(t.get(place) == values for t in tables)
-    )
-
-
-def _of_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
-    """Return the lines that start programs whose output is another one in two runs though they were given the same.
-
-    And those whose output is known, and is the same in both; an empty output says nothing of what a program does.
-    """
-    tables = [
-        {
-            (each.place, each.call, number): each
-            for number, process in enumerate(run.record.processes)
-            for each in process.asked or ()
-            if each.suspect == "programs"
-        }
-        for run in runs[:2]
-    ]
-    if len(tables) < 2:
-        return (), ()
-    one, other = tables
-    both = [(each, other[key]) for key, each in one.items() if key in other]
-    found = [mine for mine, theirs in both if mine.given == theirs.given and mine.values != theirs.values]
-    places = {each.place for each in found}
-    same = {mine.place for mine, theirs in both if mine.values == theirs.values not in _EMPTY} - places
-    return (
-        tuple(
-            Culprit(
-                suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
-            )
-            for each in found
-        ),
-        tuple(sorted(same)),
     )
 
 

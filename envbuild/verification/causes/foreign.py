@@ -26,6 +26,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes import compiled
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.evidence import SHOWN, Evidence
+from envbuild.verification.causes.script_times import taken_in
 
 STARTING = frozenset(
     [
@@ -130,6 +131,7 @@ _ONE_JOB = "one job at a time (xargs -P 1, make -j1, no &), or results put in or
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
 _DURATION, _UNITS = lazy(r"(\d+(?:\.\d+)?|\.\d+)([smhd]?)"), {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _ENDED = "ends a program at a time: how far it came by then varies"
+_AS_ARGUMENT = "give the script the value, or leave it out of seeds and results"
 _BY_STEPS = "let the program end by itself, after a number of steps"
 UNHASHED = "starts Python without PYTHONHASHSEED: the order of its sets of texts is another one in each run"
 """In the sentence about such a program."""
@@ -204,7 +206,10 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
             )
             shown = f"{WORKSPACE}/{where}" in started_by
             lines = dict.fromkeys((*_lines_with(each, source), _line_of(each, source)))
-            yield _finding(each, ", ".join(f"{path}:{line}" for line in lines), named, evidence.refuted, shown=shown)
+            places = [f"{path}:{line}" for line in lines]
+            if each.does and each.place is not None:
+                places.insert(0, each.place.where)
+            yield _finding(each, ", ".join(places), named, evidence.refuted, shown=shown)
     yield from _of_the_run(evidence, differing)
 
 
@@ -357,7 +362,9 @@ def _of_command(command: Command, scripts: Mapping[str, str], deep: int) -> Iter
     elif language := next((each for each in _LANGUAGES if re.fullmatch(each.programs, program)), None):
         yield from _of_language(command, language, words, scripts)
     elif posixpath.normpath(command.words[0]) in scripts:
-        yield from _of_script(command, scripts[posixpath.normpath(command.words[0])], scripts, deep)
+        own = posixpath.normpath(command.words[0])
+        yield from _of_times(command, own, scripts[own])
+        yield from _of_script(command, scripts[own], scripts, deep)
     elif program == "make" and (path := next((each for each in MAKEFILES if each in scripts), None)):
         yield from _of_script(command, _recipes(scripts[path]), scripts, deep)
     elif _is_own(command.words[0]):
@@ -473,6 +480,7 @@ def _of_shell(command: Command, words: Sequence[str], scripts: Mapping[str, str]
         return
     script = next((posixpath.normpath(word) for word in words if not word.startswith("-")), "")
     if script in scripts:
+        yield from _of_times(command, script, scripts[script])
         yield from _of_script(command, scripts[script], scripts, deep)
     elif script:
         text = " ".join(command.words)
@@ -480,6 +488,19 @@ def _of_shell(command: Command, words: Sequence[str], scripts: Mapping[str, str]
             "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"
         )
         yield _Suspicion(command=command, language="", draws=False, text=text, attempt=attempt)
+
+
+def _of_times(command: Command, path: str, text: str) -> Iterator[_Suspicion]:
+    """Yield the values of now that a script keeps, where it is one for a shell."""
+    first = text.partition("\n")[0]
+    if first[:2] == "#!" and not any(each in first for each in _SHELLS):
+        return
+    for line, words in taken_in(text):
+        place = compiled.Place(path=path, line=line, text=words)
+        yield _Suspicion(
+            command=command, language="", draws=False, text=text, attempt=_AS_ARGUMENT, place=place,
+            does=f"starts {words!r} in {place.where}, which gives another text in each run",
+        )  # fmt: skip
 
 
 def _of_script(command: Command, text: str, scripts: Mapping[str, str], deep: int) -> Iterator[_Suspicion]:

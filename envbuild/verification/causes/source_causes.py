@@ -83,7 +83,10 @@ _ASYNC_LIMIT = "asyncio.timeout"
 _ROTATING, _LOGGED = "logging.handlers.TimedRotatingFileHandler", "logging."
 """What asks for the time on behalf of each line that is logged, and how calls that log begin."""
 _NOT_IN_ORDER = 15
-"""What a call loses whose order was fixed in vain: not all that runs concurrently can be put in order."""
+"""What a call loses whose order was fixed in vain, and what a limit of time gains then that was not fixed in vain.
+
+Not all that runs concurrently can be put in order, and not all that has a limit ends without it.
+"""
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
@@ -226,7 +229,9 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         called = _called(name, row)
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
         weight = tight.get((name, use, shown), weight)
-        weight -= _NOT_IN_ORDER * ("order" in evidence.refuted and row.get("fixed") == "order" and not shown)
+        if "order" in evidence.refuted and not shown:  # what is not reached is a program that never ends, perhaps
+            reached = name == TIMEOUT and "limits" not in evidence.refuted
+            weight += _NOT_IN_ORDER * (reached - (row.get("fixed") == "order"))
         if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         elif use == "decides" and row["kind"] == "time":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from envbuild.operations.verification.experiments import _of_programs
+from envbuild.operations.verification.other_programs import differing_programs, drawing_program
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked
 from envbuild.verification.causes.evidence import Culprit, Evidence
@@ -123,6 +125,59 @@ def test_a_program_with_the_same_output_in_runs_that_differ_is_cleared() -> None
     assert rank_causes(evidence(source, scripts={}, same_output=("/workspace/train.py:2",))) == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "taken"),
+    [
+        ('SEED="$(date +%s%N)"', "date +%s%N"),
+        (': "${SEED:=$(date +%s)}"', "date +%s"),
+        ("export SEED=`date +%N`", "date +%N"),
+        ('python train.py --run "$(uuidgen)"', "uuidgen"),
+        ('echo "started $(date)"', ""),
+        ("# SEED=$(date +%s)", ""),
+        ("DAY=$(date -d @0 +%F)", ""),
+    ],
+)
+def test_times_that_a_script_keeps(line: str, taken: str) -> None:
+    """They are named with their line in the script; what is only printed is none."""
+    source = "import subprocess\nsubprocess.run(['sh', 'run.sh'], check=True)\n"
+    causes = rank_causes(evidence(source, scripts={"run.sh": f"set -eu\n{line}\n"}))
+    assert [(f"'{taken}' in run.sh:2" in each.what, each.where) for each in causes] == (
+        [(True, "run.sh:2, train.py:2")] if taken else []
+    )
+
+
+def test_a_program_that_draws_is_found_by_what_it_was_given(tmp_path: Path) -> None:
+    """Though no source shows which script it runs. One with the same output is not named, nor one without draws."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "sample.sh").write_text("grep -v '#' $1 | sort -R | head -n 3\n")
+    (tmp_path / "tools" / "head.sh").write_text("head -n 3 $1\n")
+
+    def made(call: str, *values: str) -> str:
+        runs = [
+            Ran(
+                record=record(
+                    processes=(
+                        process(
+                            asked=(
+                                Asked(suspect="programs", call=call, file="a.py", line=1, place="a.py:1", values=value),
+                            )
+                        ),
+                    )
+                )
+            )
+            for value in values
+        ]
+        session = SimpleNamespace(plan=SimpleNamespace(request=SimpleNamespace(project=tmp_path)))
+        laboratory: Any = SimpleNamespace(session=session, pair=lambda: runs)
+        return drawing_program(laboratory)
+
+    assert made("sh tools/sample.sh a.tsv", "aa", "bb") == "sh tools/sample.sh a.tsv"
+    assert made("sh tools/sample.sh a.tsv", "aa", "aa") == ""
+    assert made("sh tools/head.sh a.tsv", "aa", "bb") == ""
+    assert made("sh 'tools/sample.sh", "aa", "bb") == ""
+    assert made("") == ""
+
+
 def test_which_programs_gave_the_same() -> None:
     """Outputs are compared by their digests; an empty one clears nobody."""
 
@@ -141,7 +196,7 @@ def test_which_programs_gave_the_same() -> None:
         ]
         return Ran(record=record(processes=(process(asked=tuple(lines)),)))
 
-    differs, same = _of_programs([ran("aa"), ran("bb")])
+    differs, same = differing_programs([ran("aa"), ran("bb")])
     assert ([each.place for each in differs], same) == (["/workspace/train.py:1"], ("/workspace/train.py:2",))
 
 

@@ -1,0 +1,68 @@
+"""Programs that are no Python and that a run starts: which of them give another output, and what their words show."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from envbuild.verification.causes.evidence import Culprit
+
+if TYPE_CHECKING:
+    from envbuild.operations.verification.laboratory import Laboratory
+    from envbuild.verification.ran import Ran
+
+_EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
+"""How the hook digests an output of nothing, of bytes and of text (``runtime/hook/fix_callers.py``)."""
+
+
+def differing_programs(runs: Sequence[Ran]) -> tuple[tuple[Culprit, ...], tuple[str, ...]]:
+    """Return the lines that start programs whose output is another one in two runs though they were given the same.
+
+    And those whose output is known, and is the same in both; an empty output says nothing of what a program does.
+    """
+    tables = [
+        {
+            (each.place, each.call, number): each
+            for number, process in enumerate(run.record.processes)
+            for each in process.asked or ()
+            if each.suspect == "programs"
+        }
+        for run in runs[:2]
+    ]
+    if len(tables) < 2:
+        return (), ()
+    one, other = tables
+    both = [(each, other[key]) for key, each in one.items() if key in other]
+    found = [mine for mine, theirs in both if mine.given == theirs.given and mine.values != theirs.values]
+    places = {each.place for each in found}
+    same = {mine.place for mine, theirs in both if mine.values == theirs.values not in _EMPTY} - places
+    return (
+        tuple(
+            Culprit(
+                suspect="programs", call=each.call, module=each.module, place=each.place, file=each.file, line=each.line
+            )
+            for each in found
+        ),
+        tuple(sorted(same)),
+    )
+
+
+def drawing_program(laboratory: Laboratory) -> str:
+    """Return the words of a program that draws without a seed and gave another output for the same input in two runs.
+
+    Empty if there is none, or two runs more cannot be made.
+    """
+    from envbuild.operations.verification.divergence import scripts_of
+    from envbuild.verification.causes.foreign import of_command
+
+    project = laboratory.session.plan.request.project
+    for culprit in differing_programs(laboratory.pair())[0]:
+        try:
+            words = shlex.split(culprit.call)
+        except ValueError:
+            continue
+        if any(each.draws for each in of_command(words, scripts_of(project, {}, words))):
+            return culprit.call
+    return ""
