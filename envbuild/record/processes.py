@@ -189,7 +189,7 @@ class Asked(_Value, frozen=True, kw_only=True):
     """A line that asked for what an experiment fixed.
 
     Attributes:
-        suspect: what was fixed, such as ``clock``.
+        suspect: what was fixed, such as ``clock``; ``reached`` for a limit of time that was reached nevertheless.
         call: what it called.
         module: who called: a package, or the program.
         place: file and line of the innermost line of the project on the way; the caller's without one.

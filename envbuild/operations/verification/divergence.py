@@ -225,12 +225,13 @@ def _read(folder_path: Path, path: str) -> bytes | None:
 def scripts_of(project: Path, sources: Mapping[str, str], command: Sequence[str]) -> dict[str, str]:
     """Return the texts of files that sources, or a command, start, and of those that these start.
 
-    With them come sources in C that show chance, for programs that are built of them.
+    With them come sources in C that show chance, for programs that are built of them, and files with SQL.
     """
     from envbuild.verification.causes.compiled import SUFFIXES, shows_chance
     from envbuild.verification.causes.foreign import MAKEFILES, scripts_named, scripts_of_command, scripts_of_shell
+    from envbuild.verification.causes.sql import SUFFIX
 
-    found: dict[str, str] = {}
+    found = dict(_queries(project)) if any(SUFFIX in source for source in sources.values()) else {}
     left = [*scripts_of_command(command), *(name for source in sources.values() for name in scripts_named(source))]
     if not left and "make" not in command:
         return found
@@ -248,6 +249,16 @@ def scripts_of(project: Path, sources: Mapping[str, str], command: Sequence[str]
         if data is not None and shows_chance(text := data.decode("utf-8", "replace")):
             found[path] = text
     return found
+
+
+def _queries(project: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files with SQL of a project, with their texts."""
+    from envbuild.verification.causes.sql import SUFFIX
+
+    found = sorted(each for depth in ("*", "*/*") for each in project.glob(f"{depth}{SUFFIX}"))
+    for path in (each.relative_to(project).as_posix() for each in found[:_SOURCES]):
+        if (data := _read(project, path)) is not None:
+            yield path, data.decode("utf-8", "replace")
 
 
 def _operations() -> tuple[Operation, ...]:

@@ -348,7 +348,7 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
         if runs and "memory" in fixed and not _is_read(laboratory, runs, fixed):
             runs = []
         if not runs:
-            refuted.extend(each for each in fixed if pair and len(fixed) == 1)
+            refuted.extend(each for each in fixed if pair and len(fixed) == 1 and not _is_reached(each, pair))
             return None
         left = tuple(each for each in refuted if each not in fixed)
         found = replace(evidence, proven=tuple(fixed), refuted=left)
@@ -384,12 +384,17 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> tu
         if nearer and (found := tried(("memory",), fix("memory"))) is not None:
             return found
         pair = laboratory.pair(needed) if few else fix(*needed)
-        refuted.extend(each for each in fix.in_vain() if each not in (*needed, *refuted))
+        refuted.extend(each for each in fix.in_vain() if each != "limits" and each not in (*needed, *refuted))
         if (len(needed) > 1 or not few) and (found := tried(needed, pair)) is not None:
             return found
     elif everything:  # all at once changed nothing: no single one of them would
-        refuted.extend(others)
+        refuted.extend(each for each in others if not _is_reached(each, everything))
     return replace(evidence, refuted=tuple(refuted)), []
+
+
+def _is_reached(suspect: str, runs: Sequence[Ran]) -> bool:
+    """Whether runs show nothing of limits of time, since one was reached nevertheless, however late."""
+    return suspect == "limits" and any(_asked(run.record, ("reached",)) for run in runs)
 
 
 class _Fixed:

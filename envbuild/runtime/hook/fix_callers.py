@@ -111,6 +111,10 @@ class Callers:
             entry["count"] += 1
         return entry
 
+    def note_reached(self, place: str) -> None:
+        """Note that a limit of time was reached nevertheless, by its line: an experiment shows nothing of it then."""
+        self._add(("reached", None, 0, place), "reached", "", place=place)
+
     def note_drawn(self, data: bytes) -> None:
         """Note what was drawn from a fixed stream of entropy; long draws are no identities."""
         if len(self.drawn) < DRAWN and _SHORTEST <= len(data) <= _LONGEST:

@@ -101,7 +101,8 @@ class Limits:
         return max(min(left, max(_PATIENCE, seconds)), 0.0)
 
     def spend(self, place: str, seconds: float) -> None:
-        """Take from what a line may wait in vain."""
+        """Take from what a line may wait in vain, where it did."""
+        self.callers.note_reached(place)
         self.left -= seconds
         self.of_lines[place] = self.of_lines.get(place, _LINE) - seconds
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from .fix_callers import Callers
     from .parameters import Parameters
-    from .turns import Turns
 
 FORMAT = 1
 LOADERS = frozenset(("tensorflow", "torch", "jax"))
@@ -65,8 +64,8 @@ class Process:
         """Returns the draws from the system's entropy; None unless this run is to diagnose (``EntropyLog``)."""
         self.listings: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
-        self.turns: Turns | None = None
-        """Says how long threads wait before they begin; None unless that is varied (``vary``)."""
+        self.late: Callable[[], float] | None = None
+        """Returns how long the thread that begins next waits, s; None unless that is varied (``turns``)."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
         self.callers: Callers | None = None

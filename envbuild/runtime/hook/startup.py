@@ -106,10 +106,11 @@ def _begin(*, main: bool, marker: str) -> None:
 
         process.guarded("fix", lambda: fix.begin(process), vital=False)
     if varied:
-        from . import vary
+        from . import turns, vary
 
         process.guarded("vary", lambda: vary.begin(process), vital=False)
-    if process.turns is not None:
+        process.guarded("turns", lambda: turns.begin(process), vital=False)
+    if process.late is not None:
         tables.append(finder.TURNS)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
         from . import entropy

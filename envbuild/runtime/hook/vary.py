@@ -91,11 +91,6 @@ def begin(process: Process) -> None:
         os.register_at_fork(after_in_child=listings.clear)
     if number and "environment" in what:
         reverse_environment()
-    if "turns" in what:  # in a first run too, which gets to the same places by the same ways
-        from . import turns
-
-        process.turns = turns.Turns(number)
-        process.turns.forks()
     load: Any = os.getloadavg
     if number and "load" in what and isinstance(load, type(len)):  # an experiment may have fixed it
         lower_load(number)

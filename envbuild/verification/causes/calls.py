@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
+from envbuild.verification.causes import sql
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.object_texts import texts_of_objects
 from envbuild.verification.causes.pieces import used_in_pieces
@@ -66,25 +67,6 @@ _EXTENDED = frozenset(("threading.Thread", "threading.Timer", "multiprocessing.P
 """Classes whose objects run concurrently once they are started, as those of classes that extend them do."""
 _ATTRIBUTE = lazy(r"st_|authkey\Z")
 """Of files' status, and of processes."""
-SQL_TIME = "SQL now"
-_SQL = lazy(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
-_SQL_TIME = lazy(
-    r"'now'|\bcurrent_(?:timestamp|date|time)\b|\blocaltime(?:stamp)?\b|\b(?:now|getdate|unixepoch|clock_timestamp)\(\)"
-    r"|\bsysdate\b",
-    re.IGNORECASE,
-)
-"""What gives the time in SQL: of SQLite, and of other databases."""
-SQL_THREADS = "SQL threads"
-_SQL_THREADS = lazy(r"(?i)\bset\s+(?:(?:global|session)\s+)?(?:worker_)?threads\s*(?:to\b|=)\s*(?!1\b)\d")
-SQL_RANDOM = "SQL random"
-_SQL_RANDOM = lazy(
-    r"\b(?:random|rand|newid|uuid|uuidv4|uuidv7|gen_random_uuid)\s*\(\s*\)|\brandomblob\s*\("
-    r"|\b(?:using\s+sample|tablesample)\b(?!.*\b(?:repeatable|seed)\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What draws in SQL: of SQLite, DuckDB, PostgreSQL and others, from a generator that is the database's own."""
-_SQL_SEED = lazy(r"\bsetseed\s*\(", re.IGNORECASE)
-"""What seeds it: the ``setseed()`` of DuckDB and PostgreSQL."""
 _FORKS = lazy(r"\A(?:multiprocess|billiard|torch\.multiprocessing)(\.|\Z)")
 """Packages with the interface of the standard library's ``multiprocessing``, by their own names."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
@@ -139,9 +121,8 @@ class Call:
             ``OBJECT_TEXT`` where a text is made of an object whose class has none;
             ``TIMEOUT`` where a call is given a limit of time; ``UNORDERED`` where joblib gives results as they
             come; ``FOREST`` where a forest has several threads; ``ANY_RANK`` where a rank takes what any other one
-            sends; ``PIECES`` where what came by then is read and used by itself; ``SQL_TIME`` where a text in SQL
-            asks for the time, ``SQL_RANDOM`` where it draws,
-            ``SQL_THREADS`` where it gives a database several threads.
+            sends; ``PIECES`` where what came by then is read and used by itself; what a text in SQL asks for
+            (``sql.asked_in``).
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
@@ -179,7 +160,7 @@ def calls(source: str) -> tuple[Call, ...]:
             *(Call(name=SET, line=line, made=made) for line, made in sets_in_order(tree)),
             *_beside(tree, uses),
         ]
-        found += _of_elsewhere(tree, names)
+        found += [*_of_elsewhere(tree, names), *_of_servers(tree, names)]
         return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
         return ()
@@ -197,7 +178,7 @@ def _imported(tree: ast.Module) -> dict[str, str]:
             found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
     names = {name: _FORKS.sub(r"multiprocessing\1", module) for name, module in found.items()}
     names |= _contexts(tree, names)
-    names |= _threads(tree, names)
+    names |= _threads(tree, names) | _extending(tree, names, _SERVERS)
     for _ in range(_STEPS):
         names |= _aliases(tree, names)
     return names
@@ -244,8 +225,25 @@ def _contexts(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
 
 def _threads(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
     """Return the file's own classes of threads and processes, each as the class of the standard library it extends."""
+    return _extending(tree, names, _EXTENDED)
+
+
+def _extending(tree: ast.Module, names: dict[str, str], extended: Collection[str]) -> dict[str, str]:
+    """Return the file's own classes that extend some of other modules, each with the one that it extends."""
     own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    return {node.name: base for node in own for each in node.bases if (base := _name(each, names)) in _EXTENDED}
+    return {node.name: base for node in own for each in node.bases if (base := _name(each, names)) in extended}
+
+
+def _of_servers(tree: ast.Module, names: dict[str, str]) -> Iterator[Call]:
+    """Yield where the file's own classes of servers begin what they extend with a port that the system chooses."""
+    own = _extending(tree, names, _SERVERS)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name in own]
+    for node in classes:
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+                given = call.args[1:] if call.args and last_name(call.args[0]) == "self" else call.args
+                if _lets_choose(given):
+                    yield Call(name=own[node.name], line=call.lineno)
 
 
 def _of_elsewhere(tree: ast.Module, names: dict[str, str]) -> Iterator[Call]:
@@ -309,7 +307,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     """Yield what gives other values in each run and is no call of Python."""
     documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     seeded = any(
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and _SQL_SEED.search(node.value) is not None
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and sql.sets_seed(node.value)
         for node in ast.walk(tree)
     )
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
@@ -326,15 +324,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
             for path in _PATHS.findall(node.value):
                 yield Call(name=re.sub(r"/proc/\d+/", "/proc/self/", path), line=node.lineno, use=uses.of(node))
-            time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
-            if time is not None:
-                yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
-            threads = _SQL_THREADS.search(node.value)
-            if threads is not None:
-                yield Call(name=SQL_THREADS, line=node.lineno + node.value.count("\n", 0, threads.start()))
-            drawn = _SQL_RANDOM.search(node.value) if _SQL.search(node.value) is not None and not seeded else None
-            if drawn is not None:
-                yield Call(name=SQL_RANDOM, line=node.lineno + node.value.count("\n", 0, drawn.start()))
+            asked = sql.asked_in(node.value, seeded=seeded)
+            yield from (Call(name=name, line=node.lineno + below) for name, below in asked)
         elif isinstance(node, ast.FunctionDef) and node.name == FINALIZER:
             yield Call(name=FINALIZER, line=node.lineno)
         elif isinstance(node, ast.Compare | ast.Assign | ast.NamedExpr | ast.UnaryOp | ast.If):
@@ -456,7 +447,7 @@ def _is_harmless(call: ast.Call, name: str) -> bool:
     if name == "numpy.ndarray" and (len(call.args) > 2 or any(word.arg == "buffer" for word in call.keywords)):
         return True  # it shows memory that somebody else has
     if name in _SERVERS:
-        return not _lets_choose(call)
+        return not _lets_choose(call.args)
     return (name == ".bind" and _has_port(call)) or (name in _EMPTY and _of_objects(call))
 
 
@@ -508,9 +499,9 @@ def _has_port(node: ast.Call) -> bool:
     return isinstance(port, ast.Constant) and port.value != 0
 
 
-def _lets_choose(node: ast.Call) -> bool:
-    """Whether an address is given with port 0, for which the system chooses one."""
-    address = node.args[0] if node.args else None
+def _lets_choose(arguments: Sequence[ast.expr]) -> bool:
+    """Whether an address is given first with port 0, for which the system chooses one."""
+    address = arguments[0] if arguments else None
     port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
     return isinstance(port, ast.Constant) and port.value == 0
 

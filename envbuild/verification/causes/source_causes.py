@@ -12,8 +12,9 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.causes import sql
 from envbuild.verification.causes.branches import unreached
-from envbuild.verification.causes.calls import MEANWHILE, SQL_RANDOM, SQL_TIME, TIMEOUT, Call, calls
+from envbuild.verification.causes.calls import MEANWHILE, TIMEOUT, Call, calls
 from envbuild.verification.causes.chains import (
     CONCURRENT,
     STARTED,
@@ -71,7 +72,7 @@ _DECIDES = 45
 """Weight of a time that ends a loop or becomes a setting: more than rounding alone says of threads."""
 _SEEDS = "seeds "
 """How the table describes calls that seed a generator, whatever becomes of the value that they return."""
-_ASKED_IN_SQL = {SQL_RANDOM: "entropy", SQL_TIME: "clock"}
+_ASKED_IN_SQL = {sql.RANDOM: "entropy", sql.TIME: "clock"}
 _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript", "sql", "query"))
 """Last names of the calls by which databases are opened and asked."""
 _KEY = ".authkey"
@@ -177,6 +178,10 @@ def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, A
             in_order = call.name in _QUEUES and has_one_order(source, call.line)
             if not (alone and (in_order or (call.name.rpartition(".")[2] in POOLS and waits_for_each(source)))):
                 yield path, call, row
+    for path, text in (evidence.scripts or {}).items():
+        for name, below in sql.asked_in(text, seeded=sql.sets_seed(text)) if path.endswith(sql.SUFFIX) else ():
+            if (row := _row(call := Call(name=name, line=below + 1))) is not None:
+                yield path, call, row
 
 
 def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
@@ -200,15 +205,18 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
             elif call.name == TIMEOUT and call.seconds is not None:
                 tight[key] = max(tight.get(key, 0), _TIGHT if call.seconds <= _SHORT else _WITHIN)
             lines = [call.made, call.line] if call.made else [call.line]
+            source = (evidence.sources or {}).get(path, "")
             if call.name.rpartition(".")[2] in POOLS:
-                given = tasks_of((evidence.sources or {})[path], call.line)
+                given = tasks_of(source, call.line)
                 lines += [line for line, _ in given[:SHOWN]]
-                lines += updated_by_several((evidence.sources or {})[path])[: SHOWN - 1]
+                lines += updated_by_several(source)[: SHOWN - 1]
                 in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
-            lines += _further_lines((evidence.sources or {})[path], call, row, shown)[:SHOWN]
+            lines += _further_lines(source, call, row, shown)[:SHOWN]
             named = [f"{path}:{line}" for line in lines]
             if shown == "proven" and row.get("fixed") == "order":  # what is done at once was begun there
                 named += [inside(place) for place in evidence.places if of_project(place)][:SHOWN]
+            if shown == "culprit" and path.endswith(sql.SUFFIX):  # with the line that has a database execute it
+                named += [inside(each.place) for each in evidence.culprits if _draws_for(evidence, each, call)][:SHOWN]
             found.setdefault(key, []).append(", ".join(dict.fromkeys(named)))
     for name, place, row in _given_nothing(evidence):
         if not any(shown == "culprit" for _, _, shown in rows):

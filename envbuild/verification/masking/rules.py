@@ -497,6 +497,8 @@ TABLE = (
         "tracemalloc",
         rf"(?P<keep>\b(?:current|peak|overhead|traced)\s?[=:]\s?){NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
+    # Ultralytics': epochs and the memory of the GPU in front of the losses.
+    _rule("memory", "memory", "/", rf"(?P<keep>\A\s*\d+/\d+\s+){NUMBER}G(?=\s+\d)"),
     _rule("memory", "memory", "max_mem", rf"(?P<keep>\bmax_mem(?:ory)?: ){NUMBER}M\b"),  # Detectron2's
     # fairseq's: `ups` and `wall` by themselves may be anything.
     _rule("rates", "rate", "ups", rf"""(?P<keep>\bwps{_GAP}⟨rate⟩['"]?\s*[|,]\s*['"]?ups{_GAP}){NUMBER}"""),

@@ -28,6 +28,7 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
+from envbuild.verification.causes import sql
 from envbuild.verification.causes.calls import (
     CALLBACK,
     ISOLATED,
@@ -35,8 +36,6 @@ from envbuild.verification.causes.calls import (
     OUT_OF_ORDER,
     PARTLY,
     SET,
-    SQL_RANDOM,
-    SQL_TIME,
     TIMEOUT,
     UNORDERED,
     WITHOUT_WAITING,
@@ -529,11 +528,11 @@ def test_rounding_is_distinguished_from_other_numbers(
             Call(name="multiprocessing.dict", line=3),
         ),
         ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
-        ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
-        ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
-        ('db.execute("select a\\nfrom b order by random()")', Call(name=SQL_RANDOM, line=2)),
-        ('db.sql("SELECT a FROM b USING SAMPLE 600 ROWS")', Call(name=SQL_RANDOM, line=1)),
-        ('db.sql("SELECT a FROM b TABLESAMPLE reservoir(20%)")', Call(name=SQL_RANDOM, line=1)),
+        ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=sql.TIME, line=2)),
+        ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=sql.TIME, line=1)),
+        ('db.execute("select a\\nfrom b order by random()")', Call(name=sql.RANDOM, line=2)),
+        ('db.sql("SELECT a FROM b USING SAMPLE 600 ROWS")', Call(name=sql.RANDOM, line=1)),
+        ('db.sql("SELECT a FROM b TABLESAMPLE reservoir(20%)")', Call(name=sql.RANDOM, line=1)),
     ],
 )
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
@@ -584,7 +583,7 @@ def test_calls_inside_sorted_are_ordered() -> None:
 @pytest.mark.parametrize("text", ["now() or never", "select the current date", "insert the key now"])
 def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
     """Help texts have such words too."""
-    assert SQL_TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
+    assert sql.TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
 
 
 @pytest.mark.parametrize(
@@ -599,7 +598,7 @@ def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
 )
 def test_draws_in_sql_with_a_seed_repeat(source: str) -> None:
     """A seed of the database or of the sample; columns and help texts with such names."""
-    assert SQL_RANDOM not in [call.name for call in calls(source)]
+    assert sql.RANDOM not in [call.name for call in calls(source)]
 
 
 def test_packages_with_the_interface_of_multiprocessing_are_known() -> None:

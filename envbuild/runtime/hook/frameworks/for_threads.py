@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def set_up(module: Any, process: Process) -> None:
     """Have threads wait once those that began them go on."""
-    turns = process.turns
-    if turns is None:
+    next_late = process.late
+    if next_late is None:
         return
     inner = module.Thread._bootstrap_inner
 
     def _bootstrap_inner(self: Any) -> None:
-        late, started = turns.next(), self._started.set
+        late, started = next_late(), self._started.set
 
         def set_then_wait() -> None:
             started()
