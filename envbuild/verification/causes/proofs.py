@@ -17,6 +17,7 @@ from envbuild.verification.causes.environments import lines_with_all_variables
 from envbuild.verification.causes.evidence import SHOWN, Culprit, Evidence
 from envbuild.verification.causes.foreign import INSIDE, UNHASHED
 from envbuild.verification.causes.hash_orders import in_machine_code, without_order
+from envbuild.verification.causes.package_times import given_ages, read_durations
 from envbuild.verification.causes.routes import inside, of_project, route_between
 
 _LIKELY_USED = 30
@@ -199,13 +200,28 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             asked.add((package, culprit.call))
             others = [each.place for each in culprits if (_package(each), each.call) == (package, culprit.call)]
             where += [inside(place) for place in dict.fromkeys(others) if place != culprit.place]
+        attempt = _attempt(culprit, own=own)
+        if not own and culprit.suspect == "clock":
+            lines, attempt = _lets_decide(evidence, package, attempt)
+            where += lines
         yield Finding(
             area="entropy",
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof_of_lines(evidence)}",
             where=", ".join(where),
-            attempt=_attempt(culprit, own=own),
+            attempt=attempt,
         )
+
+
+def _lets_decide(evidence: Evidence, package: str, attempt: str) -> tuple[list[str], str]:
+    """Return the lines by which a program lets a package's clock decide, and what to do about them."""
+    sources = (evidence.sources or {}).items()
+    ages = {f"{path}:{line}": word for path, text in sources for line, word in given_ages(text).items()}
+    if ages:
+        first = next(iter(ages.values()))
+        return [*ages][:SHOWN], f"leave {first}= out, or forget after a number of steps: what is old by then varies"
+    lines = [f"{path}:{line}" for path, text in sources for line in read_durations(text)]
+    return lines[:SHOWN], f"leave the times that {package} measures out of results" if lines else attempt
 
 
 def _package(culprit: Culprit) -> str:
