@@ -1458,6 +1458,42 @@ def test_a_time_in_sql_is_named_where_the_text_asks_for_it() -> None:
     assert "the time in SQL" in first.what
 
 
+def test_a_time_in_a_file_with_sql_is_named_there() -> None:
+    """With the line that has the database execute it."""
+    source = "import sqlite3\nrows = db.execute(Path('q.sql').read_text()).fetchall()\n"
+    line = Culprit(
+        suspect="clock",
+        call="gettimeofday of the C library",
+        module="__main__",
+        place="/workspace/train.py:2",
+        file="/workspace/train.py",
+        line=2,
+    )
+    query = "-- ages\nSELECT julianday('now') - day FROM a\n"
+    known: dict[str, Any] = {"sources": {"train.py": source}, "proven": ("clock",), "culprits": (line,)}
+    first, *_ = rank_causes(evidence(scripts={"q.sql": query, "q.txt": query}, **known))
+    assert first.where == "q.sql:2, train.py:2"
+    assert "the time in SQL" in first.what
+
+
+def test_a_limit_comes_before_threads_whose_order_was_fixed_in_vain() -> None:
+    """Unless it was fixed in vain as well."""
+    source = "import threading\nt = threading.Thread(target=f)\nt.start()\nt.join(timeout=self.patience)\n"
+    for refuted, line in (((), "2"), (("order",), "4"), (("order", "limits"), "2")):
+        first, *_ = rank_causes(evidence(sources={"train.py": source}, refuted=refuted))
+        assert first.where.startswith(f"train.py:{line}")
+
+
+@pytest.mark.parametrize(("port", "named"), [(0, True), (8080, False)])
+def test_a_class_of_servers_that_begins_with_no_port_of_its_own(port: int, *, named: bool) -> None:
+    source = (
+        "import socketserver\nclass S(socketserver.TCPServer):\n    def __init__(self):\n"
+        f"        super().__init__(('127.0.0.1', {port}), H)\nS()\n"
+    )
+    found = [call.line for call in calls(source) if call.name == "socketserver.TCPServer"]
+    assert found == ([4] if named else [])
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [("duckdb.connect()", True), ("db.sql(SAMPLE)", True), ("db.execute(SAMPLE)", True), ("model.fit(rows)", False)],
