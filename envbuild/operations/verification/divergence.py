@@ -83,7 +83,7 @@ def known_of(session: Session, verdict: Verdict, *, in_place: bool) -> Evidence:
     one, other = (session.repeated(index).record for index in verdict.pair)
     mine, theirs = (session.runs[index] for index in verdict.pair)
     project = session.plan.request.project
-    sources = {**_sources(project, one), **_notebook(project, one)}
+    sources = {**sources_of(project, one), **_notebook(project, one)}
     return Evidence(
         a=one,
         b=other,
@@ -127,7 +127,7 @@ def _findings(a: Record, b: Record) -> Iterator[Finding]:
     yield from (finding for finding in compare(one, other).causes if finding.area != "inputs")
 
 
-def _sources(project: Path, record: Record) -> dict[str, str]:
+def sources_of(project: Path, record: Record) -> dict[str, str]:
     """Return the modules of project and mounted folders as the run read them."""
     found: dict[str, str] = {}
     files = {each.path: each.sha256 for each in record.modules}
@@ -180,7 +180,7 @@ def shows_durations(project: Path, record: Record) -> bool:
     from envbuild.verification.measurements import stopwatches
 
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
-    sources = _sources(project, record)
+    sources = sources_of(project, record)
     return sources.keys() == paths and _knows_main(record) and stopwatches.shows_durations(sources)
 
 
@@ -195,7 +195,7 @@ def measuring_of(project: Path, record: Record, verdict: Verdict) -> Measuring:
     from envbuild.verification.dataflow.measuring import Measuring, measuring
 
     paths = {each.path for each in record.modules} | ({record.script.path} if record.script is not None else set())
-    sources = _sources(project, record)
+    sources = sources_of(project, record)
     follow = bool(verdict.same_content) or any(channel.masked for channel in verdict.channels)
     if sources.keys() != paths:
         return Measuring()

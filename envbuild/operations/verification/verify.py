@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
     from envbuild.operations.verification.cpus import Cpu
+    from envbuild.operations.verification.dates import OtherDay
     from envbuild.operations.verification.done_before import DoneBefore
     from envbuild.operations.verification.doubtful import Decided, InDoubt, Refuted
     from envbuild.runs.request import RunEngine, RunRequest
@@ -205,7 +206,16 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             more = engine if _diagnosed(session, options) else None
             undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
-            return replace(_prove(session, verdict, options), nodes=nodes)
+            dated = False
+            if _diagnosed(session, options) and verdict.compared:
+                from envbuild.operations.verification.dates import on_another_day
+                from envbuild.operations.verification.divergence import sources_of
+
+                sources = sources_of(request.project, session.runs[0].record)
+                other, dated = on_another_day(session, sources, engine, events)
+                if other is not None:
+                    return _depends_on_date(session, verdict, other)
+            return replace(_prove(session, verdict, options, dated=dated), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)
         from envbuild.operations.verification.done_before import in_the_way
@@ -329,6 +339,26 @@ def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, option
     )
 
 
+def _depends_on_date(session: Session, verdict: Verdict, other: OtherDay) -> Verification:
+    """Report runs that are equal today, and not on another day; an existing attestation is removed."""
+    from envbuild.operations.verification import divergence
+    from envbuild.operations.verification.attestation import withdraw
+    from envbuild.verification.causes.ranking import rank_causes
+
+    withdrawn = withdraw(session.plan.request, session.runs[0].record)
+    known = divergence.known_of(session, msgspec.structs.replace(verdict, groups=((0,), (0,))), in_place=False)
+    evidence = replace(known, proven=("clock",), culprits=other.culprits)
+    result = _result(session, other.verdict)
+    return replace(
+        result,
+        runs=(*result.runs, other.run),
+        causes=rank_causes(evidence),
+        notes=(other.note,),
+        printed=other.printed,
+        withdrawn=tuple(withdrawn),
+    )
+
+
 def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptions) -> tuple[str, ...]:
     """Quote what was left out of equal runs for its name or form alone; no experiments are made.
 
@@ -421,17 +451,21 @@ def _undecided(
     return tuple(dict.fromkeys([*quoted, *beyond(session, verdict)]))
 
 
-def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:
-    """Attest what was proved next to the lock, unless there was nothing to compare or the controls were off."""
+def _prove(session: Session, verdict: Verdict, options: VerifyOptions, *, dated: bool = False) -> Verification:
+    """Attest what was proved next to the lock, unless there was nothing to compare or the controls were off.
+
+    ``dated``: a run of another day had the same result.
+    """
     from envbuild.operations.verification.attestation import attest
     from envbuild.runs.repeat import forget_values
 
     request, path = session.plan.request, None
+    varied = (*_varied(session, options), *(("date",) if dated else ()))
     if verdict.compared and request.controls and options.attest:
-        path = attest(request, session.runs, verdict, options.sign, _varied(session, options))
+        path = attest(request, session.runs, verdict, options.sign, varied)
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None
-    result = replace(_result(session, verdict), varied=_varied(session, options))
+    result = replace(_result(session, verdict), varied=varied)
     return replace(result, attestation=path, signed=signed, doubts=doubts_of(session.runs[0], request.project))
 
 

@@ -1,0 +1,222 @@
+"""Runs of one day are equal where a result follows the date: ``seed = int(date.today().strftime("%Y%m%d"))``.
+
+Where the sources of equal runs ask for the date and do more than print it, one run more is made whose clock is more
+than a year ahead, in another month and half a day. It has to give the same result but for what is masked as a moment of
+its own. If it does not, two runs have the clock of today fixed in the same way, and one more that of the other day: the
+date decides if runs of one day are equal to each other, and not to those of the other.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from envbuild.core.patterns import lazy
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.operations.verification.laboratory import LONGEST, opened, run_again
+from envbuild.operations.verification.left_out import printed_by
+from envbuild.operations.verification.session import ignored_lines, ran_of
+from envbuild.record.compare_printed import several_processes
+from envbuild.record.printed import KEPT_TEXT, kept
+from envbuild.verification.causes.calls import calls
+from envbuild.verification.causes.evidence import Culprit
+from envbuild.verification.dataflow.targets import last_name, parsed
+from envbuild.verification.files import stream_masks
+from envbuild.verification.judge import judge
+from envbuild.verification.masking import printed
+from envbuild.verification.masking.printed import PrintedDigest
+from envbuild.verification.measurements.calendar import without_day
+from envbuild.verification.measurements.clockwork import TICK, Setting
+
+if TYPE_CHECKING:
+    from envbuild.operations.events import Events
+    from envbuild.operations.verification.session import Session
+    from envbuild.record.printed import Stream
+    from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.masking.lines import TextDifference
+    from envbuild.verification.ran import Ran
+    from envbuild.verification.verdict import Verdict
+
+DAYS = 371
+"""By which a clock is ahead: whole weeks, in another month and year."""
+_AHEAD = ((DAYS * 24 + 11) * 3600 + 11 * 60 + 13) * 10**9
+_GRACE = 30
+"""Seconds that a run may take beyond three times as long as the longest one."""
+_DATES = frozenset((
+    "datetime.date.today", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow",
+    "pandas.Timestamp.now", "pandas.Timestamp.today", "time.asctime", "time.ctime", "time.gmtime", "time.localtime",
+    "time.strftime", "SQL now",
+))  # fmt: skip
+_OF_FILES = lazy(r"\b(?:getmtime|getctime|st_mtime|st_ctime|st_birthtime|utime)")
+"""What asks for times of files, which are today's in each run."""
+_TEXTS = frozenset(("time.asctime", "time.ctime", "time.strftime"))
+"""Of these, what returns a text that somebody reads."""
+_WRITTEN = frozenset(("isoformat", "strftime", "ctime", "timestamp"))
+"""Methods that make a text of a date, or a number of seconds."""
+_STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherDay:
+    """What a run of another day showed.
+
+    Attributes:
+        verdict: on the runs, and that one behind them.
+        run: that one.
+        printed: the first line of each stream at which it differs from the first run.
+        culprits: the lines that ask for the date.
+    """
+
+    verdict: Verdict
+    run: Ran
+    printed: tuple[TextDifference, ...]
+    culprits: tuple[Culprit, ...]
+
+    @property
+    def note(self) -> str:
+        """How it is known, a sentence."""
+        number = self.verdict.runs
+        return f"run {number} had a clock that is {DAYS} days ahead; two more runs of each day were equal to each other"
+
+
+def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    """Yield file, line and name of each call that asks for the date and whose value is not merely shown as one.
+
+    Where a source asks for the times of files as well, none: a clock of another day would make all of them old.
+    """
+    if any(_OF_FILES.search(source) is not None for source in sources.values()):
+        return
+    for path, source in sources.items():
+        shown = _shown_as_dates(source)
+        for call in calls(source):
+            merely_shown = call.name in _TEXTS or call.use in ("unused", "waited") or call.line in shown
+            if call.name in _DATES and (call.use in ("seed", "decides") or not merely_shown):
+                yield path, call.line, call.name
+
+
+def _shown_as_dates(source: str) -> set[int]:
+    """Return the lines that make a text of a date at once: ``datetime.now().isoformat()``, ``f"{datetime.now()}"``."""
+    tree = parsed(source)
+    found: set[int] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        made: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WRITTEN:
+            made = [node.func.value]
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("print", "str"):
+            made = node.args
+        elif isinstance(node, ast.FormattedValue):
+            made = [node.value]
+        found |= {each.lineno for each in made if isinstance(each, ast.Call)}
+    return found
+
+
+def on_another_day(
+    session: Session, sources: Mapping[str, str], engine: RunEngine, events: Events
+) -> tuple[OtherDay | None, bool]:
+    """Find out whether equal runs depend on the date.
+
+    Returns:
+        What another day showed if it has another result; and whether a run of another day had the same.
+    """
+    lines = list(lines_with_dates(sources))
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if not lines or longest > LONGEST:
+        return None, False
+    today = int(time.time()) * 10**9 + TICK // 2
+    clocks = Setting(today, TICK), Setting(today + _AHEAD, TICK)
+    limit = int(3 * longest) + _GRACE
+
+    def made(which: int, again: str = "") -> _Made | None:
+        purpose = (f"the clock {DAYS} days ahead" if which else "the clock fixed") + again
+        return _run(session, clocks[which], limit, purpose, engine, events)
+
+    other = made(1)
+    if other is None:
+        return None, False
+    first = session.runs[0]
+    texts = {stream: kept(session.plan.request.project, first.record.id, stream) or b"" for stream in _STREAMS}
+    if max(map(len, texts.values())) >= KEPT_TEXT:
+        return None, False
+    plain = _without_day(session, first, texts, datetime.fromisoformat(first.record.start.replace("Z", "+00:00")))
+    if _equal(session, plain, other.ran):
+        return None, True
+    one = made(0)
+    if one is None or _equal(session, one.ran, other.ran):
+        return None, one is not None
+    for which, before in ((0, one), (1, other)):
+        more = made(which, ", again")
+        if more is None or not _equal(session, before.ran, more.ran):
+            return None, False
+    runs = [plain] * len(session.runs) + [other.ran]
+    culprits = tuple(
+        Culprit(suspect="clock", call=name, module="__main__", place=f"{WORKSPACE}/{path}:{line}", file=path, line=line)
+        for path, line, name in lines
+    )
+    found = OtherDay(
+        verdict=judge(runs, len(runs), session.ignore),
+        run=other.ran,
+        printed=tuple(_printed(session, other)),
+        culprits=culprits,
+    )
+    return (found if found.verdict.outcome == "different" else None), False
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A run with a fixed clock, and what it printed."""
+
+    ran: Ran
+    texts: Mapping[Stream, bytes]
+
+
+def _run(session: Session, clock: Setting, limit: int, purpose: str, engine: RunEngine, events: Events) -> _Made | None:
+    """Run once with a clock of its own; its record says that it was then. None if it does not end well."""
+    project = session.plan.request.project
+    runs: list[_Made] = []
+
+    def look(found: Repeated) -> None:
+        day = datetime.fromtimestamp(clock.start / 1e9, timezone.utc)
+        start = day.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moved = replace(found, record=msgspec.structs.replace(found.record, start=start))
+        said = printed_by(found)
+        texts: dict[Stream, bytes] = {stream: said[stream] for stream in _STREAMS}
+        runs.append(_Made(_without_day(session, opened(moved, ran_of(moved, project)), texts, day), texts))
+
+    run_again(session, 1, {"ENVBUILD_FIX": f"{clock.fixes}@{limit}"}, engine, events, purpose, look, trace=True)
+    return runs[0] if runs and runs[0].ran.ended_well else None
+
+
+def _without_day(session: Session, ran: Ran, texts: Mapping[Stream, bytes], day: datetime) -> Ran:
+    """Return a run whose lines are compared without what says which day it is."""
+    digests = {}
+    for stream in _STREAMS:
+        digest = PrintedDigest(stream_masks(ran.record, ignored_lines(session.ignore, stream)))
+        digest.feed(
+            without_day(texts[stream].decode("utf-8", "surrogateescape"), day).encode("utf-8", "surrogateescape")
+        )
+        digests[stream] = digest.result()
+    return replace(ran, stdout=digests["stdout"], stderr=digests["stderr"])
+
+
+def _equal(session: Session, *runs: Ran) -> bool:
+    return judge(runs, len(runs), session.ignore, session.given_to(runs)).outcome == "identical"
+
+
+def _printed(session: Session, other: _Made) -> Iterator[TextDifference]:
+    """Yield the first line of each stream at which a run differs from the first one."""
+    first = session.runs[0]
+    for stream in _STREAMS:
+        ignored = ignored_lines(session.ignore, stream)
+        masks = stream_masks(first.record, ignored, first.clocks.get(stream)), stream_masks(other.ran.record, ignored)
+        before = kept(session.plan.request.project, first.record.id, stream) or b""
+        ordered = not several_processes(first.record, other.ran.record)
+        found = printed.first_difference(stream, before, other.texts[stream], masks, ordered=ordered)
+        if found is not None:
+            yield found

@@ -1,0 +1,28 @@
+"""Words by which a text says what day it is, without a whole date: ``Sunday``, ``29 November``, ``week 48``, ``Q4``."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+
+def without_day(text: str, day: datetime) -> str:
+    """Return a text without what says that it is this day; what says another one stays."""
+    weekday, month = _DAYS[day.weekday()], _MONTHS[day.month - 1]
+    number, week = rf"0?{day.day}(?:st|nd|rd|th)?", day.isocalendar()[1]
+    patterns = (
+        rf"\b(?:{weekday}|{weekday[:3]})\b",
+        rf"(?<![\w/:-])(?:{number}\.?[ -])?(?:{month}|{month[:3]})\b\.?(?:[ -]{number}\b)?(?:,?[ -]{day.year}\b)?",
+        rf"\b(?:week|kw|w)[ -]?0?{week}\b",
+        rf"\bQ{(day.month + 2) // 3}\b",
+        rf"(?<![\w/.:-]){day.year}(?![\w/:-])",
+    )
+    for at, pattern in enumerate(patterns):
+        text = re.sub(pattern, f"⟨day {at}⟩", text, flags=re.IGNORECASE)
+    return text
