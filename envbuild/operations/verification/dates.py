@@ -1,9 +1,9 @@
 """Runs of one day are equal where a result follows the date: ``seed = int(date.today().strftime("%Y%m%d"))``.
 
-Where the sources of equal runs ask for the date and do more than print it, one run more is made whose clock is more
-than a year ahead, in another month and half a day. It has to give the same result but for what is masked as a moment of
-its own. If it does not, two runs have the clock of today fixed in the same way, and one more that of the other day: the
-date decides if runs of one day are equal to each other, and not to those of the other.
+Where the sources of equal runs ask for the date and do more than print it, one run more is made on another day of the
+same year: in another season, on the same day of the week, eleven hours later. It has to give the same result but for
+what is masked as a moment of its own. If it does not, two runs have the clock of today fixed in the same way, and one
+more that of the other day: the date decides if runs of one day are equal to each other, and not to those of the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ast
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +31,7 @@ from envbuild.verification.files import stream_masks
 from envbuild.verification.judge import judge
 from envbuild.verification.masking import printed
 from envbuild.verification.masking.printed import PrintedDigest
-from envbuild.verification.measurements.calendar import without_day
+from envbuild.verification.measurements.calendar import path_without_day, without_day
 from envbuild.verification.measurements.clockwork import TICK, Setting
 
 if TYPE_CHECKING:
@@ -44,9 +44,13 @@ if TYPE_CHECKING:
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
-DAYS = 371
-"""By which a clock is ahead: whole weeks, in another month and year."""
-_AHEAD = ((DAYS * 24 + 11) * 3600 + 11 * 60 + 13) * 10**9
+DAYS = 161
+"""By which a clock is ahead or behind: whole weeks, in another month, quarter and season of the same year.
+
+What follows the year alone is not found: years are printed too often by themselves (``Copyright 2026``).
+"""
+_LATER = ((11 * 60 + 11) * 60 + 13) * 10**9
+_DAY = 86_400 * 10**9
 _GRACE = 30
 """Seconds that a run may take beyond three times as long as the longest one."""
 _DATES = frozenset((
@@ -72,18 +76,20 @@ class OtherDay:
         run: that one.
         printed: the first line of each stream at which it differs from the first run.
         culprits: the lines that ask for the date.
+        off: by how much its clock was another one.
     """
 
     verdict: Verdict
     run: Ran
     printed: tuple[TextDifference, ...]
     culprits: tuple[Culprit, ...]
+    off: str
 
     @property
     def note(self) -> str:
         """How it is known, a sentence."""
         number = self.verdict.runs
-        return f"run {number} had a clock that is {DAYS} days ahead; two more runs of each day were equal to each other"
+        return f"run {number} had a clock that is {self.off}; two runs of each day were equal to each other"
 
 
 def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
@@ -130,11 +136,13 @@ def on_another_day(
     if not lines or longest > LONGEST:
         return None, False
     today = int(time.time()) * 10**9 + TICK // 2
-    clocks = Setting(today, TICK), Setting(today + _AHEAD, TICK)
+    days = days_to_another(datetime.fromtimestamp(today / 1e9, timezone.utc))
+    clocks = Setting(today, TICK), Setting(today + days * _DAY + _LATER, TICK)
+    off = f"{abs(days)} days {'ahead' if days > 0 else 'behind'}"
     limit = int(3 * longest) + _GRACE
 
     def made(which: int, again: str = "") -> _Made | None:
-        purpose = (f"the clock {DAYS} days ahead" if which else "the clock fixed") + again
+        purpose = (f"the clock {off}" if which else "the clock fixed") + again
         return _run(session, clocks[which], limit, purpose, engine, events)
 
     other = made(1)
@@ -164,8 +172,14 @@ def on_another_day(
         run=other.ran,
         printed=tuple(_printed(session, other)),
         culprits=culprits,
+        off=off,
     )
     return (found if found.verdict.outcome == "different" else None), False
+
+
+def days_to_another(now: datetime) -> int:
+    """Return the days from now to another day of the same year, eleven hours and some minutes later."""
+    return DAYS if (now + timedelta(days=DAYS + 1)).year == now.year else -DAYS
 
 
 @dataclass(frozen=True)
@@ -194,7 +208,7 @@ def _run(session: Session, clock: Setting, limit: int, purpose: str, engine: Run
 
 
 def _without_day(session: Session, ran: Ran, texts: Mapping[Stream, bytes], day: datetime) -> Ran:
-    """Return a run whose lines are compared without what says which day it is."""
+    """Return a run whose lines, and names of files, are compared without what says which day it is."""
     digests = {}
     for stream in _STREAMS:
         digest = PrintedDigest(stream_masks(ran.record, ignored_lines(session.ignore, stream)))
@@ -202,7 +216,17 @@ def _without_day(session: Session, ran: Ran, texts: Mapping[Stream, bytes], day:
             without_day(texts[stream].decode("utf-8", "surrogateescape"), day).encode("utf-8", "surrogateescape")
         )
         digests[stream] = digest.result()
-    return replace(ran, stdout=digests["stdout"], stderr=digests["stderr"])
+    outputs, outside = (
+        tuple(msgspec.structs.replace(each, path=path_without_day(each.path, day)) for each in found)
+        for found in (ran.record.outputs, ran.record.outside)
+    )
+    return replace(
+        ran,
+        record=msgspec.structs.replace(ran.record, outputs=outputs, outside=outside),
+        contents={path_without_day(path, day): content for path, content in ran.contents.items()},
+        stdout=digests["stdout"],
+        stderr=digests["stderr"],
+    )
 
 
 def _equal(session: Session, *runs: Ran) -> bool:

@@ -12,6 +12,12 @@ _MONTHS = (
 )  # fmt: skip
 
 
+def path_without_day(path: str, day: datetime) -> str:
+    """Return a path without the year, and the month and day behind it, that are of this day: ``2026/11-29/a.log``."""
+    rest = rf"(?P<between>[/_.-]?)(?:{day.month:02}(?P<inner>[/_.-]?){day.day:02}(?!\d))?"
+    return re.sub(rf"(?<!\d){day.year}(?:{rest})", r"⟨day⟩\g<between>", path)
+
+
 def without_day(text: str, day: datetime) -> str:
     """Return a text without what says that it is this day; what says another one stays."""
     weekday, month = _DAYS[day.weekday()], _MONTHS[day.month - 1]
@@ -21,7 +27,6 @@ def without_day(text: str, day: datetime) -> str:
         rf"(?<![\w/:-])(?:{number}\.?[ -])?(?:{month}|{month[:3]})\b\.?(?:[ -]{number}\b)?(?:,?[ -]{day.year}\b)?",
         rf"\b(?:week|kw|w)[ -]?0?{week}\b",
         rf"\bQ{(day.month + 2) // 3}\b",
-        rf"(?<![\w/.:-]){day.year}(?![\w/:-])",
     )
     for at, pattern in enumerate(patterns):
         text = re.sub(pattern, f"⟨day {at}⟩", text, flags=re.IGNORECASE)

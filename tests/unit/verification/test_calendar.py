@@ -6,20 +6,20 @@ from datetime import datetime, timezone
 
 import pytest
 
-from envbuild.verification.measurements.calendar import without_day
+from envbuild.verification.measurements.calendar import path_without_day, without_day
 
 TODAY = datetime(2026, 11, 29, 18, 0, tzinfo=timezone.utc)
-OTHER = datetime(2027, 12, 6, 5, 0, tzinfo=timezone.utc)
+OTHER = datetime(2026, 6, 21, 5, 0, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("report of Sunday", "report of Monday"),
-        ("on Sunday 29 November", "on Monday 06 December"),
-        ("Nov 29, 2026", "Dec 6, 2027"),
-        ("week 48 of 2026", "week 49 of 2027"),
-        ("29th November", "6th December"),
+        ("report of Sunday", "report of Sunday"),
+        ("on Sunday 29 November", "on Sunday 21 June"),
+        ("Nov 29, 2026", "Jun 21, 2026"),
+        ("week 48 of 2026", "week 25 of 2026"),
+        ("29th November", "21st June"),
     ],
 )
 def test_what_says_the_day_is_the_same_on_another_one(one: str, other: str) -> None:
@@ -29,11 +29,30 @@ def test_what_says_the_day_is_the_same_on_another_one(one: str, other: str) -> N
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("2026-11-29 18:00", "2027-12-06 05:00"),
-        ("model of autumn", "model of winter"),
-        ("seed 20261129", "seed 20271206"),
-        ("score 29", "score 6"),
+        ("2026-11-29 18:00", "2026-06-21 05:00"),
+        ("datetime(2026, 11, 29)", "datetime(2026, 6, 21)"),
+        ("model of autumn", "model of summer"),
+        ("seed 20261129", "seed 20260621"),
+        ("score 29", "score 21"),
     ],
 )
 def test_what_follows_the_day_is_not(one: str, other: str) -> None:
     assert without_day(one, TODAY) != without_day(other, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("logs/2026/11-29/a.log", "logs/2026/06-21/a.log"),
+        ("runs/2026/11/29/w.npy", "runs/2026/06/21/w.npy"),
+        ("runs/20261129/w.npy", "runs/20260621/w.npy"),
+    ],
+)
+def test_paths_of_a_day(one: str, other: str) -> None:
+    assert path_without_day(one, TODAY) == path_without_day(other, OTHER)
+
+
+def test_paths_of_no_day() -> None:
+    """A number that is another one, or part of a longer one."""
+    assert path_without_day("w-12026.npy", TODAY) == "w-12026.npy"
+    assert path_without_day("fold-7/w.npy", TODAY) == "fold-7/w.npy"
