@@ -33,12 +33,37 @@ open("run.log", "w").write(f"start\\ntrained at {datetime.datetime.now()}\\n")
 """
 
 
+DATED = """\
+import datetime, random
+today = datetime.date.today()
+rng = random.Random(today.month)
+print(f"on {today:%A, %d %B}: weights", [rng.random() for _ in range(3)])
+open("model.txt", "w").write(f"{today}: {rng.random()}\\n")
+"""
+
+
 def test_a_time_in_a_log_is_no_difference(project: Project) -> None:
     """Files that differ by a time alone hold the same; the file and the line are named."""
     project.write("t.py", STAMP)
     done = project.must("verify", "-n", "2", "t.py")
     assert "result    bit-identical 2/2: 1 file\n" in done.out
     assert "same content, other bytes: run.log (line 2 differs)\n" in done.out
+
+
+def test_a_result_of_the_date_is_no_luck(project: Project) -> None:
+    """Runs of one day are equal: one more is made on another day, where the program asks for the date."""
+    project.write("t.py", DATED)
+    found = project("verify", "-n", "2", "t.py")
+    assert found.code == 16
+    assert "not identical: 2 different results in 3 runs\n" in found.out
+    assert "results            runs 1, 2 | run 3\n" in found.out
+    assert "datetime.date.today() is another value each day" in found.out
+    assert "(t.py:2)" in found.out
+    assert "run 3 had a clock that is 161 days " in found.out
+    assert len([*(project.folder / ".envbuild" / "runs").iterdir()]) == 3
+    project.write("t.py", DATED.replace("(today.month)", "(7)"))
+    done = project.must("verify", "-n", "2", "t.py")
+    assert "start time, date\n" in done.out
 
 
 def test_what_follows_the_clock_is_no_difference(project: Project) -> None:

@@ -1,16 +1,17 @@
 """Runs of one day are equal where a result follows the date: ``seed = int(date.today().strftime("%Y%m%d"))``.
 
 Where the sources of equal runs ask for the date and do more than print it, one run more is made on another day of the
-same year: in another season, on the same day of the week, eleven hours later. It has to give the same result but for
-what is masked as a moment of its own. If it does not, two runs have the clock of today fixed in the same way, and one
-more that of the other day: the date decides if runs of one day are equal to each other, and not to those of the other.
+same year: in another season, on the same day of the week, in the other half of the day. It has to give the same result
+but for what is masked as a moment of its own. If it does not, two runs have the clock of today fixed in the same way,
+and one more that of the other day: the date decides if runs of one day are equal to each other, and not to those of the
+other.
 """
 
 from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core.patterns import lazy
+from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.verification.laboratory import LONGEST, opened, run_again
 from envbuild.operations.verification.left_out import printed_by
 from envbuild.operations.verification.session import ignored_lines, ran_of
+from envbuild.record import history
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, kept
 from envbuild.verification.causes.calls import calls
@@ -49,7 +52,12 @@ DAYS = 161
 
 What follows the year alone is not found: years are printed too often by themselves (``Copyright 2026``).
 """
-_LATER = ((11 * 60 + 11) * 60 + 13) * 10**9
+_NOON = 12
+_CHANGE = lazy(r": (\d{10}(?:\.\d*)?) → (\d{10}(?:\.\d*)?)\)\Z")
+"""Two numbers that may be seconds since 1970, at the end of the phrase about a file that differs."""
+_NEAR = 86_400
+_FOR_READERS = (".html", ".htm", ".md", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".docx", ".pptx", ".xlsx")
+_HALF_A_DAY = 43_200 * 10**9
 _DAY = 86_400 * 10**9
 _GRACE = 30
 """Seconds that a run may take beyond three times as long as the longest one."""
@@ -92,6 +100,21 @@ class OtherDay:
         return f"run {number} had a clock that is {self.off}; two runs of each day were equal to each other"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dated:
+    """What is known of how a result follows the date.
+
+    Attributes:
+        other: what another day showed, if it has another result.
+        same: a run of another day had the same result.
+        quoted: what was another one there though it is no result for certain.
+    """
+
+    other: OtherDay | None = None
+    same: bool = False
+    quoted: tuple[str, ...] = ()
+
+
 def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
     """Yield file, line and name of each call that asks for the date and whose value is not merely shown as one.
 
@@ -123,63 +146,104 @@ def _shown_as_dates(source: str) -> set[int]:
     return found
 
 
-def on_another_day(
-    session: Session, sources: Mapping[str, str], engine: RunEngine, events: Events
-) -> tuple[OtherDay | None, bool]:
-    """Find out whether equal runs depend on the date.
-
-    Returns:
-        What another day showed if it has another result; and whether a run of another day had the same.
-    """
+def on_another_day(session: Session, sources: Mapping[str, str], engine: RunEngine, events: Events) -> Dated:
+    """Find out whether equal runs depend on the date."""
     lines = list(lines_with_dates(sources))
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if not lines or longest > LONGEST:
-        return None, False
-    today = int(time.time()) * 10**9 + TICK // 2
-    days = days_to_another(datetime.fromtimestamp(today / 1e9, timezone.utc))
-    clocks = Setting(today, TICK), Setting(today + days * _DAY + _LATER, TICK)
-    off = f"{abs(days)} days {'ahead' if days > 0 else 'behind'}"
+    first = session.runs[0]
+    texts = {stream: kept(session.plan.request.project, first.record.id, stream) or b"" for stream in _STREAMS}
+    if not lines or longest > LONGEST or max(map(len, texts.values())) >= KEPT_TEXT:
+        return Dated()
+    clocks, off = _clocks(int(time.time()))
     limit = int(3 * longest) + _GRACE
 
     def made(which: int, again: str = "") -> _Made | None:
         purpose = (f"the clock {off}" if which else "the clock fixed") + again
-        return _run(session, clocks[which], limit, purpose, engine, events)
+        found = _run(session, clocks[which], limit, purpose, engine, events)
+        ids.extend([found.ran.record.id] if found is not None else [])
+        return found
 
-    other = made(1)
-    if other is None:
-        return None, False
+    ids: list[str] = []
+    try:
+        found = _of_another_day(session, made, texts, clocks, off, lines)
+        if found.other is not None:
+            ids.remove(found.other.run.record.id)
+        return found
+    finally:
+        for each in ids:  # they are no runs of the program as it is
+            remove_tree(history.run_folder(session.plan.request.project, each))
+
+
+def _of_another_day(
+    session: Session,
+    made: Callable[..., _Made | None],
+    texts: Mapping[Stream, bytes],
+    clocks: tuple[Setting, Setting],
+    off: str,
+    lines: Sequence[tuple[str, int, str]],
+) -> Dated:
+    """Compare runs with clocks; ``made`` makes one with the first clock or the other, ``lines`` ask for dates."""
     first = session.runs[0]
-    texts = {stream: kept(session.plan.request.project, first.record.id, stream) or b"" for stream in _STREAMS}
-    if max(map(len, texts.values())) >= KEPT_TEXT:
-        return None, False
+    other = made(1)
     plain = _without_day(session, first, texts, datetime.fromisoformat(first.record.start.replace("Z", "+00:00")))
-    if _equal(session, plain, other.ran):
-        return None, True
+    if other is not None and _equal(session, plain, other.ran):
+        return Dated(same=True)
     one = made(0)
+    if other is None:
+        return Dated(quoted=(f"the program fails with a clock that is {off}",) if one is not None else ())
     if one is None or _equal(session, one.ran, other.ran):
-        return None, one is not None
+        return Dated(same=one is not None)
     for which, before in ((0, one), (1, other)):
         more = made(which, ", again")
         if more is None or not _equal(session, before.ran, more.ran):
-            return None, False
-    runs = [plain] * len(session.runs) + [other.ran]
+            return Dated()
+    runs = [*[plain] * len(session.runs), other.ran]
+    verdict = judge(runs, len(runs), session.ignore)
+    if verdict.outcome != "different":
+        return Dated()
+    shown = _merely_shown(verdict, clocks)
+    if shown:
+        return Dated(quoted=tuple(f"{each}, with a clock that is {off}" for each in shown))
     culprits = tuple(
         Culprit(suspect="clock", call=name, module="__main__", place=f"{WORKSPACE}/{path}:{line}", file=path, line=line)
         for path, line, name in lines
     )
-    found = OtherDay(
-        verdict=judge(runs, len(runs), session.ignore),
-        run=other.ran,
-        printed=tuple(_printed(session, other)),
-        culprits=culprits,
-        off=off,
-    )
-    return (found if found.verdict.outcome == "different" else None), False
+    printed_lines = tuple(_printed(session, other))
+    return Dated(other=OtherDay(verdict=verdict, run=other.ran, printed=printed_lines, culprits=culprits, off=off))
 
 
-def days_to_another(now: datetime) -> int:
-    """Return the days from now to another day of the same year, eleven hours and some minutes later."""
-    return DAYS if (now + timedelta(days=DAYS + 1)).year == now.year else -DAYS
+def _clocks(now: int) -> tuple[tuple[Setting, Setting], str]:
+    """Return a clock of now and one of another day, in seconds since 1970, and a phrase of how far it is off.
+
+    The other one is in the other half of its day, so that it has the same day of the week.
+    """
+    today = datetime.fromtimestamp(now, timezone.utc)
+    days = DAYS if (today + timedelta(days=DAYS)).year == today.year else -DAYS
+    later = _HALF_A_DAY if today.hour < _NOON else -_HALF_A_DAY
+    start = now * 10**9 + TICK // 2
+    off = f"{abs(days)} days {'ahead' if days > 0 else 'behind'}"
+    return (Setting(start, TICK), Setting(start + days * _DAY + later, TICK)), off
+
+
+def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
+    """Return the files that differ, if these are all that differs and each is for readers or shows a moment.
+
+    Pages and pictures may show the day in any form; of other files, what differs first has to be a moment of its run.
+    """
+    if any(channel.differs and channel.kind not in ("files", "outside") for channel in verdict.channels):
+        return []
+    found: list[str] = []
+    for channel in verdict.channels:
+        for name, phrase in zip(channel.names, channel.differs, strict=False):
+            change = _CHANGE.search(phrase)
+            moments = change is not None and all(
+                abs(float(text) - clock.start / 1e9) < _NEAR
+                for text, clock in zip(change.groups(), clocks, strict=True)
+            )
+            if not (moments or name.lower().endswith(_FOR_READERS)):
+                return []
+            found.append(phrase)
+    return found
 
 
 @dataclass(frozen=True)

@@ -206,16 +206,19 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             more = engine if _diagnosed(session, options) else None
             undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
-            dated = False
-            if _diagnosed(session, options) and verdict.compared:
+            same_on_another = False
+            # What experiments have settled follows clocks of other days exactly.
+            if _diagnosed(session, options) and verdict.compared and not verdict.experiments:
                 from envbuild.operations.verification.dates import on_another_day
                 from envbuild.operations.verification.divergence import sources_of
 
                 sources = sources_of(request.project, session.runs[0].record)
-                other, dated = on_another_day(session, sources, engine, events)
-                if other is not None:
-                    return _depends_on_date(session, verdict, other)
-            return replace(_prove(session, verdict, options, dated=dated), nodes=nodes)
+                dated = on_another_day(session, sources, engine, events)
+                if dated.other is not None:
+                    return _depends_on_date(session, verdict, dated.other)
+                verdict = msgspec.structs.replace(verdict, undecided=(*undecided, *dated.quoted))
+                same_on_another = dated.same
+            return replace(_prove(session, verdict, options, dated=same_on_another), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events, note)
         from envbuild.operations.verification.done_before import in_the_way

@@ -1,0 +1,71 @@
+"""Which programs are run on another day too, and what counts there (envbuild/operations/verification/dates.py)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from envbuild.operations.verification.dates import _clocks, _merely_shown, lines_with_dates
+from envbuild.verification.measurements.clockwork import Setting
+from envbuild.verification.verdict import Channel, Verdict
+
+IMPORTS = "import datetime, time\nfrom datetime import date\n"
+CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_107_000 * 10**9, 1))
+
+
+@pytest.mark.parametrize(
+    ("source", "asks"),
+    [
+        ("seed = int(date.today().strftime('%Y%m%d'))\nrandom.seed(seed)", True),
+        ("rng = random.Random(date.today().isoformat())", True),
+        ("hour = time.localtime().tm_hour\nlr = 0.1 if hour < 12 else 0.01\nfit(lr)", True),
+        ("season = names[date.today().month // 3]\nprint(season)", True),
+        ("now = datetime.datetime.now()\nsave(f'run_{now:%Y}')", True),
+        ("age = date.today() - born\nfit(age)", True),
+        ("print(datetime.datetime.now())", False),
+        ("print(f'{datetime.datetime.now()} begin')", False),
+        ("log(datetime.datetime.now().isoformat())", False),
+        ("name = time.strftime('%Y%m%d')", False),
+        ("began = time.time()\nprint(time.time() - began)", False),
+        ("if date.today().day > 3: pass\nos.path.getmtime('a')", False),
+        ("fit(x)", False),
+        ("date.today(", False),
+    ],
+)
+def test_programs_that_ask_for_the_date(source: str, *, asks: bool) -> None:
+    """And do more than show it; one that asks for the times of files has no other day, since these are today's."""
+    assert bool([*lines_with_dates({"train.py": IMPORTS + source})]) == asks
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+@pytest.mark.parametrize("hour", [0, 11, 12, 23])
+def test_the_other_day_is_one_of_the_same_year_and_day_of_the_week(month: int, hour: int) -> None:
+    now = datetime(2026, month, 28, hour, 59, tzinfo=timezone.utc)
+    (first, second), off = _clocks(int(now.timestamp()))
+    one, other = (datetime.fromtimestamp(each.start / 1e9, timezone.utc) for each in (first, second))
+    assert (one.year, one.weekday()) == (other.year, other.weekday())
+    assert abs(one.month - other.month) in (5, 6)
+    assert (one.hour < 12) != (other.hour < 12)
+    assert off == f"161 days {'ahead' if other > one else 'behind'}"
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase", "shown"),
+    [
+        ("report.html", "report.html (line 3: of Sun, 29 Nov → of Sun, 21 Jun)", True),
+        ("a.pkl", "a.pkl (began: 1795978077.5 → 1782107959.25)", True),
+        ("a.pkl", "a.pkl (seed: 1795978077 → 1592107959)", False),
+        ("w.json", "w.json (lr: 0.1 → 0.01)", False),
+    ],
+)
+def test_what_merely_shows_the_day_is_quoted(name: str, phrase: str, *, shown: bool) -> None:
+    """Pages and pictures, and values that are moments of their runs; next to something else they are no excuse."""
+
+    def verdict(*channels: Channel) -> Verdict:
+        return Verdict(outcome="different", runs=2, asked=2, groups=((0,), (1,)), channels=channels)
+
+    files = Channel(kind="files", compared="1 file", count=1, differs=(phrase,), names=(name,))
+    lines = Channel(kind="stdout", compared="1 line", count=1, differs=("standard output",))
+    assert _merely_shown(verdict(files), CLOCKS) == ([phrase] if shown else [])
+    assert _merely_shown(verdict(files, lines), CLOCKS) == []
