@@ -68,6 +68,8 @@ _DATES = frozenset((
 ))  # fmt: skip
 _OF_FILES = lazy(r"\b(?:getmtime|getctime|st_mtime|st_ctime|st_birthtime|utime)")
 """What asks for times of files, which are today's in each run."""
+_SECONDS = frozenset(("time.time", "time.time_ns"))
+"""What gives a seed of the day where runs with it as a seed are equal: ``int(time.time() // 86400)``."""
 _TEXTS = frozenset(("time.asctime", "time.ctime", "time.strftime"))
 """Of these, what returns a text that somebody reads."""
 _WRITTEN = frozenset(("isoformat", "strftime", "ctime", "timestamp"))
@@ -126,7 +128,8 @@ def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str
         shown = _shown_as_dates(source)
         for call in calls(source):
             merely_shown = call.name in _TEXTS or call.use in ("unused", "waited") or call.line in shown
-            if call.name in _DATES and (call.use in ("seed", "decides") or not merely_shown):
+            dated = call.name in _DATES and (call.use in ("seed", "decides") or not merely_shown)
+            if dated or (call.name in _SECONDS and call.use == "seed"):
                 yield path, call.line, call.name
 
 

@@ -27,6 +27,7 @@ CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_107_000 * 10**9, 1))
         ("print(f'{datetime.datetime.now()} begin')", False),
         ("log(datetime.datetime.now().isoformat())", False),
         ("name = time.strftime('%Y%m%d')", False),
+        ("random.seed(int(time.time() // 86400))", True),
         ("began = time.time()\nprint(time.time() - began)", False),
         ("if date.today().day > 3: pass\nos.path.getmtime('a')", False),
         ("fit(x)", False),
