@@ -43,6 +43,8 @@ _FORESTS = frozenset(f"{kind}{what}" for kind in ("RandomForest", "ExtraTrees") 
 _RECEIVING = frozenset(("torch.distributed.recv", "torch.distributed.irecv"))
 """What takes a tensor from whichever rank sends first, unless the call names one."""
 ISOLATED = "$ python -I"
+_NAN = (["nan"], ["NaN"])
+_SEEDING = ("random.Random", "random.seed", "Random", "seed")
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
 )
@@ -316,6 +318,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     if not any(last_name(call.func) == "Timer" for call in ast.walk(tree) if isinstance(call, ast.Call)):
         yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
     yield from (Call(name=LOST_UPDATE, line=line) for line in lost_updates(tree))
+    if any(map(_is_nan, ast.walk(tree))):
+        yield from _seeded_by_nan(tree)
     yield from (Call(name=OBJECT_TEXT, line=line) for line in texts_of_objects(tree))
     barriers = {name for name, call in named_calls(tree) if last_name(call.func) == "Barrier"}
     for node in ast.walk(tree):
@@ -338,6 +342,21 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
                 if _is_isolated(node):
                     yield Call(name=ISOLATED, line=node.lineno)
             yield from _given_as_text(node, name)
+
+
+def _is_nan(node: ast.AST) -> bool:
+    """Whether an expression is no number: ``math.nan``, ``float("nan")``."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) == "float" and [getattr(each, "value", "") for each in node.args] in _NAN
+    return isinstance(node, ast.Attribute | ast.Name) and last_name(node) == "nan"
+
+
+def _seeded_by_nan(tree: ast.Module) -> Iterator[Call]:
+    """Yield where a generator of the standard library is given a seed that is no constant."""
+    for node in ast.walk(tree):
+        seeds = isinstance(node, ast.Call) and ast.unparse(node.func) in _SEEDING
+        if seeds and isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Constant):
+            yield Call(name=f"random.{last_name(node.func)}(nan)", line=node.lineno)
 
 
 def _waits_at(barriers: Collection[str], node: ast.AST) -> Iterator[ast.Call]:

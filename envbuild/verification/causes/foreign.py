@@ -207,6 +207,7 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
             shown = f"{WORKSPACE}/{where}" in started_by
             lines = dict.fromkeys((*_lines_with(each, source), _line_of(each, source)))
             places = [f"{path}:{line}" for line in lines]
+            places += _in_scripts(each, evidence.scripts or {})
             if each.does and each.place is not None:
                 places.insert(0, each.place.where)
             yield _finding(each, ", ".join(places), named, evidence.refuted, shown=shown)
@@ -223,6 +224,19 @@ def _lines_with(found: _Suspicion, source: str) -> list[int]:
     """Return the line that has the words of a program that draws, if one alone has them: a text with a name."""
     words = found.command.shown
     lines = [number for number, line in enumerate(source.splitlines(), 1) if found.draws and words in line]
+    return lines if len(lines) == 1 else []
+
+
+def _in_scripts(found: _Suspicion, scripts: Mapping[str, str]) -> list[str]:
+    """Return the line of a script that has what draws, or what starts programs at once, if one alone has it."""
+    words = found.at_once.split()[:2] if found.at_once else list(found.command.words[:2]) if found.draws else []
+    lines = [
+        f"{path}:{number}"
+        for path, text in scripts.items()
+        if posixpath.basename(path) in f"{found.text} {found.command.context}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if words and not line.lstrip().startswith("#") and all(word in line for word in words)
+    ]
     return lines if len(lines) == 1 else []
 
 

@@ -12,6 +12,8 @@ _AGE = lazy(
     r"(?:_s|_sec|_seconds|_ms)?\Z"
 )
 """Arguments that are an age."""
+_LIMITS = frozenset(("stop_after_delay", "stop_before_delay"))
+"""Functions by which packages end what they do after a time: tenacity's."""
 _READ = lazy(
     r"(?:.*_)?(?:times?|durations?|elapsed|latency|runtime|walltime|wall_time|seconds)(?:_(?:s|ms|sec|seconds|total))?\Z"
 )
@@ -19,14 +21,16 @@ _READ = lazy(
 
 
 def given_ages(source: str) -> dict[int, str]:
-    """Return the lines that give a call an age, with the argument's name."""
+    """Return the lines that give a call an age, or a limit of time, with what is given: ``expire=``."""
     tree = parsed(source)
     found: dict[int, str] = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Call):
             for word in node.keywords:
                 if _AGE.match(word.arg or "") and not is_none(word.value):
-                    found.setdefault(word.value.lineno, word.arg or "")
+                    found.setdefault(word.value.lineno, f"{word.arg}=")
+            if last_name(node.func) in _LIMITS:
+                found.setdefault(node.lineno, f"{last_name(node.func)}()")
     return found
 
 

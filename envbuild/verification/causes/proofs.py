@@ -219,7 +219,7 @@ def _lets_decide(evidence: Evidence, package: str, attempt: str) -> tuple[list[s
     ages = {f"{path}:{line}": word for path, text in sources for line, word in given_ages(text).items()}
     if ages:
         first = next(iter(ages.values()))
-        return [*ages][:SHOWN], f"leave {first}= out, or forget after a number of steps: what is old by then varies"
+        return [*ages][:SHOWN], f"leave {first} out, or go by a number of steps: what is old by then varies"
     lines = [f"{path}:{line}" for path, text in sources for line in read_durations(text)]
     return lines[:SHOWN], f"leave the times that {package} measures out of results" if lines else attempt
 

@@ -36,7 +36,7 @@ def updated_by_several(source: str) -> tuple[int, ...]:
     """Return the lines, in what threads and processes run, that read what others have as well and write it again.
 
     That are items and attributes of what a function has not made itself, if threads run it, memory (``pack_into``) and
-    rows of databases (``UPDATE``), where it has no lock.
+    rows of databases (``UPDATE``), where it has no lock. And, with one too, what gets the next number: ``len(ids)``.
     """
     tree = parsed(source)
     if tree is None:
@@ -46,8 +46,22 @@ def updated_by_several(source: str) -> tuple[int, ...]:
     for function in _run_by_several(tree):
         own = {name for node in ast.walk(function) for name in _stored(node)} - _given(function)
         updates = _Updates(values=True, given=set(), own=own if threads else None, rows=True)
-        found |= {*updates.unlocked(function)}
+        found |= {*updates.unlocked(function), *(_numbered(function, own) if threads else ())}
     return tuple(sorted(found))
+
+
+def _numbered(function: _Function, own: Set[str]) -> Iterator[int]:
+    """Yield the lines that give something the next number, by how many there are: who comes first has the first one."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and last_name(node.func) == "setdefault" and isinstance(node.func, ast.Attribute):
+            table, values, line = node.func.value, node.args[1:], node.lineno
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            table, values, line = node.targets[0].value, [node.value], node.lineno
+        else:
+            continue
+        parts = (each for value in values for each in ast.walk(value) if isinstance(each, ast.Call))
+        if base_name(table) not in own and f"len({ast.unparse(table)})" in map(ast.unparse, parts):
+            yield line
 
 
 def _run_by_several(tree: ast.Module) -> list[_Function]:

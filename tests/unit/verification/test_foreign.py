@@ -125,6 +125,14 @@ def test_a_program_with_the_same_output_in_runs_that_differ_is_cleared() -> None
     assert rank_causes(evidence(source, scripts={}, same_output=("/workspace/train.py:2",))) == ()
 
 
+def test_a_script_is_named_with_the_line_that_draws() -> None:
+    """If one line of one script alone has it."""
+    source = "import subprocess\nsubprocess.run(['sh', 'pick.sh', '9'], check=True)\n"
+    once, twice = "set -eu\n# sort -R\nsort -R a | head -n $1\n", "sort -R a\nsort -R b\n"
+    for script, where in ((once, "train.py:2, pick.sh:3"), (twice, "train.py:2")):
+        assert rank_causes(evidence(source, scripts={"pick.sh": script}))[0].where == where
+
+
 @pytest.mark.parametrize(
     ("line", "taken"),
     [

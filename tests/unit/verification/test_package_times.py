@@ -10,11 +10,12 @@ from envbuild.verification.causes.package_times import given_ages, read_duration
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("cache.memoize(expire=0.04)(f)", {1: "expire"}),
-        ("@cached(\n TTLCache(maxsize=9, ttl=60))\ndef f(): pass", {2: "ttl"}),
+        ("cache.memoize(expire=0.04)(f)", {1: "expire="}),
+        ("@cached(\n TTLCache(maxsize=9, ttl=60))\ndef f(): pass", {2: "ttl="}),
         ("cache.set(k, v, expire=None)", {}),
         ("cache.set(k, v, tag='a')", {}),
         ("cache.set(", {}),
+        ("@retry(stop=stop_after_delay(0.2))\ndef f(): pass", {1: "stop_after_delay()"}),
     ],
 )
 def test_given_ages(source: str, found: dict[int, str]) -> None:

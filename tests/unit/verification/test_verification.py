@@ -1484,6 +1484,21 @@ def test_a_limit_comes_before_threads_whose_order_was_fixed_in_vain() -> None:
         assert first.where.startswith(f"train.py:{line}")
 
 
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("random.Random(seed)\nseed = float('nan')", True),
+        ("random.seed(seed)\nmissing = math.nan", True),
+        ("random.Random(19)\nmissing = math.nan", False),
+        ("random.Random(seed)", False),
+    ],
+)
+def test_a_seed_that_is_no_number(source: str, *, named: bool) -> None:
+    """Its hash is its address; whole numbers and texts have hashes of their own."""
+    found = rank_causes(evidence(sources={"train.py": f"import math, random\n{source}\n"}, proven=("addresses",)))
+    assert (found[0].where == "train.py:2") == named
+
+
 @pytest.mark.parametrize(("port", "named"), [(0, True), (8080, False)])
 def test_a_class_of_servers_that_begins_with_no_port_of_its_own(port: int, *, named: bool) -> None:
     source = (
