@@ -155,8 +155,11 @@ def on_another_day(session: Session, sources: Mapping[str, str], engine: RunEngi
     longest = max(run.record.duration or 0.0 for run in session.runs)
     first = session.runs[0]
     texts = {stream: kept(session.plan.request.project, first.record.id, stream) or b"" for stream in _STREAMS}
-    if not lines or longest > LONGEST or max(map(len, texts.values())) >= KEPT_TEXT:
+    if not lines:
         return Dated()
+    if longest > LONGEST or max(map(len, texts.values())) >= KEPT_TEXT:
+        path, line, name = lines[0]
+        return Dated(quoted=(f"{name}() in {path}:{line} asks for the date, and no run had another one",))
     clocks, off = _clocks(int(time.time()))
     limit = int(3 * longest) + _GRACE
 

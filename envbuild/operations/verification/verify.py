@@ -349,7 +349,8 @@ def _depends_on_date(session: Session, verdict: Verdict, other: OtherDay) -> Ver
     from envbuild.verification.causes.ranking import rank_causes
 
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
-    known = divergence.known_of(session, msgspec.structs.replace(verdict, groups=((0,), (0,))), in_place=False)
+    first = msgspec.structs.replace(verdict, groups=((0,), (0,)))  # no two of these differ
+    known = divergence.known_of(session, first, in_place=False)
     evidence = replace(known, proven=("clock",), culprits=other.culprits)
     result = _result(session, other.verdict)
     return replace(

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from envbuild.operations.verification.dates import _clocks, _merely_shown, lines_with_dates
+from envbuild.operations.verification.dates import (
+    Dated,
+    _clocks,
+    _merely_shown,
+    lines_with_dates,
+    on_another_day,
+)
 from envbuild.verification.measurements.clockwork import Setting
 from envbuild.verification.verdict import Channel, Verdict
+from tests.support.records import record
 
 IMPORTS = "import datetime, time\nfrom datetime import date\n"
 CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_107_000 * 10**9, 1))
@@ -37,6 +47,18 @@ CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_107_000 * 10**9, 1))
 def test_programs_that_ask_for_the_date(source: str, *, asks: bool) -> None:
     """And do more than show it; one that asks for the times of files has no other day, since these are today's."""
     assert bool([*lines_with_dates({"train.py": IMPORTS + source})]) == asks
+
+
+def test_of_long_runs_it_is_quoted_that_none_had_another_date() -> None:
+    nothing: Any = None
+    session: Any = SimpleNamespace(
+        runs=[SimpleNamespace(record=record(duration=700.0))],
+        plan=SimpleNamespace(request=SimpleNamespace(project=Path("/nowhere"))),
+    )
+    sources = {"train.py": IMPORTS + "random.seed(date.today().day)\n"}
+    found = on_another_day(session, sources, nothing, nothing)
+    assert found.quoted == ("datetime.date.today() in train.py:3 asks for the date, and no run had another one",)
+    assert on_another_day(session, {"train.py": "fit(x)\n"}, nothing, nothing) == Dated()
 
 
 @pytest.mark.parametrize("month", range(1, 13))
