@@ -221,9 +221,10 @@ def _line_of(found: _Suspicion, source: str) -> int:
 
 
 def _lines_with(found: _Suspicion, source: str) -> list[int]:
-    """Return the line that has the words of a program that draws, if one alone has them: a text with a name."""
-    words = found.command.shown
-    lines = [number for number, line in enumerate(source.splitlines(), 1) if found.draws and words in line]
+    """Return the line that has the words of a program that draws, if one alone has them: a text or list with a name."""
+    words = [word for word in found.command.words if "…" not in word]
+    numbered = enumerate(source.splitlines(), 1)
+    lines = [number for number, line in numbered if found.draws and words and all(word in line for word in words)]
     return lines if len(lines) == 1 else []
 
 

@@ -100,6 +100,9 @@ _DRAWN = {
 """What a line does that asks for a suspect, where the table knows nothing of the call."""
 
 
+_FIGURES_OF_FILES = frozenset(
+    f"st_{name}" for name in ("atime", "ctime", "mtime", "atime_ns", "ctime_ns", "mtime_ns", "ino", "dev")
+)
 _FIXED_TOO = frozenset(("clock", "figures"))
 """Suspects that many lines ask for: one without a line of its own is reported after another one's line."""
 _OF_PROGRAM, _OF_PYTHON = 58, 39
@@ -200,6 +203,10 @@ def _of_culprits(evidence: Evidence, culprits: Sequence[Culprit]) -> Iterator[Fi
             asked.add((package, culprit.call))
             others = [each.place for each in culprits if (_package(each), each.call) == (package, culprit.call)]
             where += [inside(place) for place in dict.fromkeys(others) if place != culprit.place]
+        if own and culprit.call.endswith("stat"):  # with the lines that read what it returned
+            texts = (evidence.sources or {}).items()
+            read = [f"{path}:{line}" for path, text in texts for line in attribute_lines(text, _FIGURES_OF_FILES)]
+            where += [each for each in read if each not in where][:SHOWN]
         attempt = _attempt(culprit, own=own)
         if not own and culprit.suspect == "clock":
             lines, attempt = _lets_decide(evidence, package, attempt)

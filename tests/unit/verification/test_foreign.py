@@ -125,6 +125,13 @@ def test_a_program_with_the_same_output_in_runs_that_differ_is_cleared() -> None
     assert rank_causes(evidence(source, scripts={}, same_output=("/workspace/train.py:2",))) == ()
 
 
+def test_a_command_with_a_name_is_named_where_it_is_made() -> None:
+    """With the line that starts it; also a list of words."""
+    for made in ("('sort', '-R', 'a')", "'sort -R a'"):
+        source = f"import subprocess\nCOMMAND = {made}\nsubprocess.check_output(COMMAND)\n"
+        assert rank_causes(evidence(source))[0].where == "train.py:2, train.py:3"
+
+
 def test_a_script_is_named_with_the_line_that_draws() -> None:
     """If one line of one script alone has it."""
     source = "import subprocess\nsubprocess.run(['sh', 'pick.sh', '9'], check=True)\n"

@@ -1458,6 +1458,21 @@ def test_a_time_in_sql_is_named_where_the_text_asks_for_it() -> None:
     assert "the time in SQL" in first.what
 
 
+def test_figures_of_a_file_are_named_where_they_are_read() -> None:
+    """With the line that asks for all of them."""
+    source = "import os\ninfo = path.stat()\nseed = info.st_size\nkey = f'{info.st_ctime_ns}'\n"
+    line = Culprit(
+        suspect="figures",
+        call="pathlib.PosixPath.stat",
+        module="__main__",
+        place="/workspace/train.py:2",
+        file="/workspace/train.py",
+        line=2,
+    )
+    first, *_ = rank_causes(evidence(sources={"train.py": source}, proven=("figures",), culprits=(line,)))
+    assert first.where == "train.py:2, train.py:4"
+
+
 def test_a_time_in_a_file_with_sql_is_named_there() -> None:
     """With the line that has the database execute it."""
     source = "import sqlite3\nrows = db.execute(Path('q.sql').read_text()).fetchall()\n"
