@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,6 +56,8 @@ What follows the year alone is not found: years are printed too often by themsel
 _NOON = 12
 _CHANGE = lazy(r": (\d{10}(?:\.\d*)?) → (\d{10}(?:\.\d*)?)\)\Z")
 """Two numbers that may be seconds since 1970, at the end of the phrase about a file that differs."""
+_TEXT_CHANGE = lazy(r": (.+) → (.+)\)\Z")
+"""Two texts there."""
 _NEAR = 86_400
 _FOR_READERS = (".html", ".htm", ".md", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".docx", ".pptx", ".xlsx")
 _HALF_A_DAY = 43_200 * 10**9
@@ -231,6 +234,10 @@ def _clocks(now: int) -> tuple[tuple[Setting, Setting], str]:
     return (Setting(start, TICK), Setting(start + days * _DAY + later, TICK)), off
 
 
+def _without(text: str, clock: Setting) -> str:
+    return without_day(text, datetime.fromtimestamp(clock.start / 1e9, timezone.utc))
+
+
 def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
     """Return the files that differ, if these are all that differs and each is for readers or shows a moment.
 
@@ -241,12 +248,13 @@ def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
     found: list[str] = []
     for channel in verdict.channels:
         for name, phrase in zip(channel.names, channel.differs, strict=False):
-            change = _CHANGE.search(phrase)
+            change, texts = _CHANGE.search(phrase), _TEXT_CHANGE.search(phrase)
+            dates = texts is not None and _without(texts[1], clocks[0]) == _without(texts[2], clocks[1])
             moments = change is not None and all(
                 abs(float(text) - clock.start / 1e9) < _NEAR
                 for text, clock in zip(change.groups(), clocks, strict=True)
             )
-            if not (moments or name.lower().endswith(_FOR_READERS)):
+            if not (moments or dates or name.lower().endswith(_FOR_READERS)):
                 return []
             found.append(phrase)
     return found
@@ -280,11 +288,14 @@ def _run(session: Session, clock: Setting, limit: int, purpose: str, engine: Run
 def _without_day(session: Session, ran: Ran, texts: Mapping[Stream, bytes], day: datetime) -> Ran:
     """Return a run whose lines, and names of files, are compared without what says which day it is."""
     digests = {}
+    paths = (each.path for each in (*ran.record.outputs, *ran.record.outside))
+    names = {PurePosixPath(path).name: PurePosixPath(path_without_day(path, day)).name for path in paths}
     for stream in _STREAMS:
+        text = without_day(texts[stream].decode("utf-8", "surrogateescape"), day)
+        for name, other in names.items():
+            text = text.replace(name, other)
         digest = PrintedDigest(stream_masks(ran.record, ignored_lines(session.ignore, stream)))
-        digest.feed(
-            without_day(texts[stream].decode("utf-8", "surrogateescape"), day).encode("utf-8", "surrogateescape")
-        )
+        digest.feed(text.encode("utf-8", "surrogateescape"))
         digests[stream] = digest.result()
     outputs, outside = (
         tuple(msgspec.structs.replace(each, path=path_without_day(each.path, day)) for each in found)

@@ -13,8 +13,11 @@ _MONTHS = (
 
 
 def path_without_day(path: str, day: datetime) -> str:
-    """Return a path without the year, and the month and day behind it, that are of this day: ``2026/11-29/a.log``."""
-    rest = rf"(?P<between>[/_.-]?)(?:{day.month:02}(?P<inner>[/_.-]?){day.day:02}(?!\d))?"
+    """Return a path without the year, and the month and day behind it, that are of this day: ``2026/11-29/a.log``.
+
+    Not where a time of day follows, which is masked with its date.
+    """
+    rest = rf"(?P<between>[/_.-]?)(?:{day.month:02}(?P<inner>[/_.-]?){day.day:02}(?!\d))?(?![-_T]?\d)"
     return re.sub(rf"(?<!\d){day.year}(?:{rest})", r"⟨day⟩\g<between>", path)
 
 

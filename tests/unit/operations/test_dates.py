@@ -21,7 +21,7 @@ from envbuild.verification.verdict import Channel, Verdict
 from tests.support.records import record
 
 IMPORTS = "import datetime, time\nfrom datetime import date\n"
-CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_107_000 * 10**9, 1))
+CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_024_400 * 10**9, 1))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,9 @@ def test_the_other_day_is_one_of_the_same_year_and_day_of_the_week(month: int, h
     ("name", "phrase", "shown"),
     [
         ("report.html", "report.html (line 3: of Sun, 29 Nov → of Sun, 21 Jun)", True),
-        ("a.pkl", "a.pkl (began: 1795978077.5 → 1782107959.25)", True),
+        ("a.pkl", "a.pkl (began: 1795978077.5 → 1782024959.25)", True),
         ("a.pkl", "a.pkl (seed: 1795978077 → 1592107959)", False),
+        ("a.zip", "a.zip (README.txt, line 1: of 29 November 2026, ⟨time⟩ → of 21 June 2026, ⟨time⟩)", True),
         ("w.json", "w.json (lr: 0.1 → 0.01)", False),
     ],
 )

@@ -56,3 +56,4 @@ def test_paths_of_no_day() -> None:
     """A number that is another one, or part of a longer one."""
     assert path_without_day("w-12026.npy", TODAY) == "w-12026.npy"
     assert path_without_day("fold-7/w.npy", TODAY) == "fold-7/w.npy"
+    assert path_without_day("train_2026-11-29_18-00-00.log", TODAY) == "train_2026-11-29_18-00-00.log"
