@@ -29,7 +29,6 @@ from envbuild.record import history
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import KEPT_TEXT, kept
 from envbuild.verification.causes.calls import calls
-from envbuild.verification.causes.evidence import Culprit
 from envbuild.verification.dataflow.targets import last_name, parsed
 from envbuild.verification.files import stream_masks
 from envbuild.verification.judge import judge
@@ -88,14 +87,14 @@ class OtherDay:
         verdict: on the runs, and that one behind them.
         run: that one.
         printed: the first line of each stream at which it differs from the first run.
-        culprits: the lines that ask for the date.
+        places: the lines that ask for the date, as in ``Culprit``.
         off: by how much its clock was another one.
     """
 
     verdict: Verdict
     run: Ran
     printed: tuple[TextDifference, ...]
-    culprits: tuple[Culprit, ...]
+    places: tuple[str, ...]
     off: str
 
     @property
@@ -128,9 +127,10 @@ def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str
     if any(_OF_FILES.search(source) is not None for source in sources.values()):
         return
     for path, source in sources.items():
-        shown = _shown_as_dates(source)
+        shown, computed = _shown_as_dates(source), _computed(source)
         for call in calls(source):
-            merely_shown = call.name in _TEXTS or call.use in ("unused", "waited") or call.line in shown
+            text = (call.name in _TEXTS or call.line in shown) and call.line not in computed
+            merely_shown = text or call.use in ("unused", "waited")
             dated = call.name in _DATES and (call.use in ("seed", "decides") or not merely_shown)
             if dated or (call.name in _SECONDS and call.use == "seed"):
                 yield path, call.line, call.name
@@ -149,6 +149,22 @@ def _shown_as_dates(source: str) -> set[int]:
         elif isinstance(node, ast.FormattedValue):
             made = [node.value]
         found |= {each.lineno for each in made if isinstance(each, ast.Call)}
+    return found
+
+
+def _computed(source: str) -> set[int]:
+    """Return the lines that make a number of what a call gives, compare it, or look something up by it."""
+    tree = parsed(source)
+    found: set[int] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        taken: list[ast.expr] = []
+        if isinstance(node, ast.Call) and last_name(node.func) in ("int", "float"):
+            taken = node.args
+        elif isinstance(node, ast.Subscript):
+            taken = [node.slice]
+        elif isinstance(node, ast.Compare):
+            taken = [node.left, *node.comparators]
+        found |= {each.lineno for part in taken for each in ast.walk(part) if isinstance(each, ast.Call)}
     return found
 
 
@@ -213,12 +229,9 @@ def _of_another_day(
     shown = _merely_shown(verdict, clocks)
     if shown:
         return Dated(quoted=tuple(f"{each}, with a clock that is {off}" for each in shown))
-    culprits = tuple(
-        Culprit(suspect="clock", call=name, module="__main__", place=f"{WORKSPACE}/{path}:{line}", file=path, line=line)
-        for path, line, name in lines
-    )
     printed_lines = tuple(_printed(session, other))
-    return Dated(other=OtherDay(verdict=verdict, run=other.ran, printed=printed_lines, culprits=culprits, off=off))
+    places = tuple(f"{WORKSPACE}/{path}:{line}" for path, line, _ in lines)
+    return Dated(other=OtherDay(verdict=verdict, run=other.ran, printed=printed_lines, places=places, off=off))
 
 
 def _clocks(now: int) -> tuple[tuple[Setting, Setting], str]:

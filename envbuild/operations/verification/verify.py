@@ -347,11 +347,13 @@ def _depends_on_date(session: Session, verdict: Verdict, other: OtherDay) -> Ver
     from envbuild.operations.verification import divergence
     from envbuild.operations.verification.attestation import withdraw
     from envbuild.verification.causes.ranking import rank_causes
+    from envbuild.verification.causes.source_causes import known_places
 
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     first = msgspec.structs.replace(verdict, groups=((0,), (0,)))  # no two of these differ
     known = divergence.known_of(session, first, in_place=False)
-    evidence = replace(known, proven=("clock",), culprits=other.culprits)
+    evidence = replace(known, proven=("clock",))  # which of the lines it is no experiment has shown
+    evidence = replace(evidence, cleared=tuple({*known_places(evidence)} - {*other.places}))
     result = _result(session, other.verdict)
     return replace(
         result,

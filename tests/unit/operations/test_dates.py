@@ -33,6 +33,8 @@ CLOCKS = (Setting(1_795_978_000 * 10**9, 1), Setting(1_782_024_400 * 10**9, 1))
         ("season = names[date.today().month // 3]\nprint(season)", True),
         ("now = datetime.datetime.now()\nsave(f'run_{now:%Y}')", True),
         ("age = date.today() - born\nfit(age)", True),
+        ("hour = int(datetime.datetime.now().strftime('%H'))\nfit(0.1 / (1 + hour))", True),
+        ("rate = rates[time.strftime('%H')]\nfit(rate)", True),
         ("print(datetime.datetime.now())", False),
         ("print(f'{datetime.datetime.now()} begin')", False),
         ("log(datetime.datetime.now().isoformat())", False),
