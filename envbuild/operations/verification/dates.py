@@ -58,7 +58,7 @@ _CHANGE = lazy(r": (\d{10}(?:\.\d*)?) → (\d{10}(?:\.\d*)?)\)\Z")
 _TEXT_CHANGE = lazy(r": (.+) → (.+)\)\Z")
 """Two texts there."""
 _NEAR = 86_400
-_FOR_READERS = (".html", ".htm", ".md", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".docx", ".pptx", ".xlsx")
+_FOR_READERS = (".html", ".htm", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".docx", ".pptx")
 _HALF_A_DAY = 43_200 * 10**9
 _DAY = 86_400 * 10**9
 _GRACE = 30
@@ -177,8 +177,7 @@ def on_another_day(session: Session, sources: Mapping[str, str], engine: RunEngi
     if not lines:
         return Dated()
     if longest > LONGEST or max(map(len, texts.values())) >= KEPT_TEXT:
-        path, line, name = lines[0]
-        return Dated(quoted=(f"{name}() in {path}:{line} asks for the date, and no run had another one",))
+        return _unknown(lines)
     clocks, off = _clocks(int(time.time()))
     limit = int(3 * longest) + _GRACE
 
@@ -199,6 +198,12 @@ def on_another_day(session: Session, sources: Mapping[str, str], engine: RunEngi
             remove_tree(history.run_folder(session.plan.request.project, each))
 
 
+def _unknown(lines: Sequence[tuple[str, int, str]]) -> Dated:
+    """Return that nothing is known of another day."""
+    path, line, name = lines[0]
+    return Dated(quoted=(f"{name}() in {path}:{line} asks for the date, and no other one was tried with success",))
+
+
 def _of_another_day(
     session: Session,
     made: Callable[..., _Made | None],
@@ -215,17 +220,19 @@ def _of_another_day(
         return Dated(same=True)
     one = made(0)
     if other is None:
-        return Dated(quoted=(f"the program fails with a clock that is {off}",) if one is not None else ())
-    if one is None or _equal(session, one.ran, other.ran):
-        return Dated(same=one is not None)
+        return Dated(quoted=(f"the program fails with a clock that is {off}",)) if one is not None else _unknown(lines)
+    if one is None:
+        return _unknown(lines)
+    if _equal(session, one.ran, other.ran):
+        return Dated(same=True)
     for which, before in ((0, one), (1, other)):
         more = made(which, ", again")
         if more is None or not _equal(session, before.ran, more.ran):
-            return Dated()
+            return _unknown(lines)
     runs = [*[plain] * len(session.runs), other.ran]
     verdict = judge(runs, len(runs), session.ignore)
     if verdict.outcome != "different":
-        return Dated()
+        return _unknown(lines)
     shown = _merely_shown(verdict, clocks)
     if shown:
         return Dated(quoted=tuple(f"{each}, with a clock that is {off}" for each in shown))
@@ -260,7 +267,9 @@ def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
         return []
     found: list[str] = []
     for channel in verdict.channels:
-        for name, phrase in zip(channel.names, channel.differs, strict=False):
+        if len(channel.names) != len(channel.differs):
+            return []
+        for name, phrase in zip(channel.names, channel.differs, strict=True):
             change, texts = _CHANGE.search(phrase), _TEXT_CHANGE.search(phrase)
             dates = texts is not None and _without(texts[1], clocks[0]) == _without(texts[2], clocks[1])
             moments = change is not None and all(

@@ -59,7 +59,9 @@ def test_of_long_runs_it_is_quoted_that_none_had_another_date() -> None:
     )
     sources = {"train.py": IMPORTS + "random.seed(date.today().day)\n"}
     found = on_another_day(session, sources, nothing, nothing)
-    assert found.quoted == ("datetime.date.today() in train.py:3 asks for the date, and no run had another one",)
+    assert found.quoted == (
+        "datetime.date.today() in train.py:3 asks for the date, and no other one was tried with success",
+    )
     assert on_another_day(session, {"train.py": "fit(x)\n"}, nothing, nothing) == Dated()
 
 
@@ -82,6 +84,7 @@ def test_the_other_day_is_one_of_the_same_year_and_day_of_the_week(month: int, h
         ("a.pkl", "a.pkl (began: 1795978077.5 → 1782024959.25)", True),
         ("a.pkl", "a.pkl (seed: 1795978077 → 1592107959)", False),
         ("a.zip", "a.zip (README.txt, line 1: of 29 November 2026, ⟨time⟩ → of 21 June 2026, ⟨time⟩)", True),
+        ("r.md", "r.md (line 3: lr 0.1 → lr 0.01)", False),
         ("w.json", "w.json (lr: 0.1 → 0.01)", False),
     ],
 )
