@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from envbuild.record.model import Record
-from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
+from envbuild.record.printed import ANY_ORDER, IGNORED, STREAMS, Printed, Stream
 from envbuild.record.shared_names import common_names, names_of_several
 
 _ORDER = "order of the lines of {} (several {} printed)"
@@ -72,6 +72,7 @@ def _equal(one: Printed, other: Printed, known: frozenset[str], *, several: bool
         known: names that are data.
         several: several processes printed.
     """
+    several = several or ANY_ORDER in (one.threads, other.threads)
     both = bool(one.threads and other.threads)
     mine, theirs = (each.digest if both else each.sha256 for each in (one, other))
     alike = one.unordered == other.unordered if several else mine == theirs

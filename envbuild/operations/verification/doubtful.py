@@ -27,6 +27,7 @@ from envbuild.difference.text import shown
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.left_out import ALL, METRICS, LeftOut, Place, left_out_of, printed_by
 from envbuild.operations.verification.line_orders import (
+    drawn_in_turn,
     drawn_orders,
     first_moved,
     in_other_order,
@@ -264,6 +265,11 @@ def _decided(laboratory: Laboratory, doubts: InDoubt) -> Decided:
         by_luck = raced(laboratory, by_luck)
     if doubts.few:
         by_luck |= raced(laboratory, frozenset(doubts.few), pairs=_PAIRS)
+    if doubts.orders or doubts.few:
+        drawn, sure = drawn_in_turn(laboratory, doubts.left, (*doubts.orders, *doubts.few))
+        if drawn:
+            return Decided(refuted=_of_orders(doubts, drawn, raced=True))
+        by_luck = by_luck if sure else frozenset()
     if not doubts.places and not doubts.short:
         return Decided(by_luck=by_luck)
     # What is behind so many stays undecided, and is quoted.
@@ -276,14 +282,15 @@ def _decided(laboratory: Laboratory, doubts: InDoubt) -> Decided:
     return Decided(refuted=refuted, measured=measured, by_luck=by_luck)
 
 
-def _of_orders(doubts: InDoubt, orders: Sequence[Stream]) -> Refuted:
-    """Return that the order of lines is a result."""
+def _of_orders(doubts: InDoubt, orders: Sequence[Stream], *, raced: bool = False) -> Refuted:
+    """Return that the order of lines is a result; ``raced``: tasks had to be done one after another to see that."""
     return Refuted(
         places=dict.fromkeys(orders, ("order of lines",)),
         groups=[[at] for at in range(len(doubts.left.runs))],
         texts=[text for stream in orders for text in [first_moved(doubts.left, stream)] if text is not None],
-        proven=("entropy",),
-        why="the order of lines is a result: they come in one order when the system's entropy is fixed",
+        proven=("entropy", *(("order",) if raced else ())),
+        why="the order of lines is a result: they come in one order when the system's entropy is fixed"
+        + (" and tasks are done one after another, and not if that is so alone" if raced else ""),
     )
 
 

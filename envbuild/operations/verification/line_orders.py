@@ -28,6 +28,8 @@ _BUT_ENTROPY = ("addresses", "clock", "figures", "order")
 """With which an order is one that the entropy gives, or always the same."""
 _PAIRS = 2
 """Pairs of runs in which an order has to be the same."""
+_PAIRS_OF_TWO = 4
+"""The same of two lines, which have one of their two orders by luck more often."""
 
 
 def in_other_order(runs: Sequence[Ran], stream: Stream, *, few: bool = False) -> bool:
@@ -124,6 +126,52 @@ def raced(laboratory: Laboratory, streams: frozenset[Stream], pairs: int = 1) ->
             return frozenset()
         found = frozenset(stream for stream in found if in_one_order(in_turn.runs, stream))
     return found
+
+
+def drawn_in_turn(laboratory: Laboratory, left: LeftOut, streams: Sequence[Stream]) -> tuple[list[Stream], bool]:
+    """Find streams in whose order of lines something is drawn, also where their tasks race.
+
+    Done one after another, tasks print in one order each time, unless it is drawn which of them is done first.
+
+    Args:
+        laboratory: makes the runs.
+        left: of the runs as they are.
+        streams: those with several orders.
+
+    Returns:
+        the streams that have one order once the system's entropy is fixed too, and whether all others have one without.
+    """
+    in_turn = LeftOut(session=laboratory.session)
+    pairs = max(_PAIRS_OF_TWO if _moved(left, stream) < 3 else _PAIRS for stream in streams)
+    several: list[Stream] = []
+    for number in range(pairs):
+        if not in_turn.look(laboratory, "tasks in order", ("order",), number):
+            return [], False
+        if several := [stream for stream in streams if not in_one_order(in_turn.runs, stream)]:
+            break
+    if not several:
+        return [], True
+    fixed = LeftOut(session=laboratory.session)
+    for number in range(_PAIRS):
+        if not fixed.look(laboratory, "tasks in order, entropy fixed", ("order", "entropy"), number):
+            return [], False
+    return [stream for stream in several if in_one_order(fixed.runs, stream)], False
+
+
+def _moved(left: LeftOut, stream: Stream) -> int:
+    """Return at how many places runs have another line."""
+    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    texts = [
+        [
+            row.masked.text
+            for row in rows(
+                kept(project, run.record.id, stream) or b"",
+                stream_masks(run.record, ignored, run.clocks.get(stream)),
+            )
+        ]
+        for run in left.runs
+    ]
+    return sum(len({*each}) > 1 for each in zip(*texts, strict=False))
 
 
 def first_moved(left: LeftOut, stream: Stream) -> TextDifference | None:

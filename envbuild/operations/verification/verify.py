@@ -15,7 +15,7 @@ from envbuild.core.text import plural
 from envbuild.difference.text import shown
 from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
-from envbuild.operations.verification import clock
+from envbuild.operations.verification import clock, thread_lines
 from envbuild.operations.verification.cost import CostResult, measure_cost
 from envbuild.operations.verification.session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import ALL, APART, Repeat, Repeated, clear, repeat, variations, varied
@@ -180,6 +180,9 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
         session.note_contents()
         verdict = session.judge()
         note = ""
+        may = verdict.outcome == "different" and _may_run_again(session, verdict, options)
+        if may and thread_lines.settle(session, verdict, engine, events):
+            verdict = session.judge()
         if verdict.outcome == "different" and _may_run_again(session, verdict, options):
             settled, note = clock.settle(session, verdict, engine, events)
             verdict = settled or verdict
