@@ -66,6 +66,64 @@ def test_a_result_of_the_date_is_no_luck(project: Project) -> None:
     assert "start time, date\n" in done.out
 
 
+THREADS = """\
+import logging, random, sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+handlers = [logging.StreamHandler(sys.stdout), logging.FileHandler("run.log")]
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", handlers=handlers)
+def load(shard):
+    rows = sum(i * i % 7 for i in range(20_000 + 5_000 * (shard % 3)))
+    logging.info("shard %d: %d", shard, rows)
+    print("  rows of shard", shard, "are ready")
+    return rows
+shards = [*range(8)]
+with ThreadPoolExecutor(4) as pool:
+    found = list(pool.map(load, shards))
+print("rows", sum(found))
+"""
+
+
+def test_turns_of_threads_are_no_results(project: Project) -> None:
+    """An experiment shows who printed what; what the first thread prints, and who is drawn first, count."""
+    project.write("t.py", THREADS)
+    done = project.must("verify", "t.py")
+    assert "17 lines of standard output (8 with times masked)" in done.out
+    assert "which came in another order (several threads printed)" in done.out
+    assert "same content, other bytes: run.log (the order of lines of several threads" in done.out
+    project.write("t.py", THREADS.replace("range(8)]", "range(8)]; random.Random().shuffle(shards)"))
+    found = project("verify", "t.py")
+    assert found.code == 16
+    assert "standard output (the same lines in another order)" in found.out
+    assert "random.Random() without a seed seeds itself from the system's entropy" in found.out
+    taken = "for each in as_completed([pool.submit(load, n) for n in shards]): print(each.result())"
+    project.write("t.py", THREADS.replace("found = list(pool.map(load, shards))", taken).replace("sum(found)", "8"))
+    assert project("verify", "t.py").code == 16
+
+
+DRAWN_TASKS = """\
+import random
+from concurrent.futures import ProcessPoolExecutor
+def visit(n):
+    print("visit", n, sum(i * i % 7 for i in range(200_000)), flush=True)
+if __name__ == "__main__":
+    order = [*range(8)]
+    random.Random().shuffle(order)
+    with ProcessPoolExecutor(2) as pool:
+        list(pool.map(visit, order))
+"""
+
+
+def test_an_order_that_is_drawn_is_a_result_also_where_processes_race(project: Project) -> None:
+    """Done one after another, tasks print in one order each time unless it is drawn which of them is the first."""
+    project.write("t.py", DRAWN_TASKS)
+    found = project("verify", "t.py")
+    assert found.code == 16, found.out
+    assert "the order of lines is a result" in found.out
+    assert "random.Random() without a seed seeds itself from the system's entropy" in found.out
+    project.write("t.py", DRAWN_TASKS.replace("    random.Random().shuffle(order)\n", ""))
+    assert "(several processes printed)" in project.must("verify", "t.py").out
+
+
 def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
     """Without a name or a format that is known: further runs with other clocks prove it, and the proof names it."""
     project.write("t.py", MEASURED)

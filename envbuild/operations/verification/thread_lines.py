@@ -1,9 +1,11 @@
-"""Shows by experiments that lines came in another order as threads took turns: each line says who printed it."""
+"""Shows by experiments that lines came in another order as threads took turns: each line says who wrote it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,15 +14,15 @@ from envbuild.operations.verification.session import ignored_lines
 from envbuild.record import history
 from envbuild.record.compare_printed import only_order_differs, several_processes
 from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
-from envbuild.verification.files import stream_masks
+from envbuild.verification.channels import file_table
+from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.masking.printed import rows
 from envbuild.verification.masking.thread_lines import FIRST, OwnedLine, differ_by_turns_alone, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from envbuild.operations.events import Events
     from envbuild.operations.verification.session import Session
+    from envbuild.record.model import Output
     from envbuild.record.printed import Printed, Stream
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
@@ -35,13 +37,19 @@ the same in all of these in less than one case of 100."""
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _PURPOSE = "which thread prints what"
+_FILES = 8
+"""Logs that are looked at."""
+_ORDER = "the order of lines of several threads"
+_LINE = "line "
+_UTF = ("utf-8", "surrogatepass")
 
 
 def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> bool:
     """Take the order of lines for no result where it is shown that threads took turns; return whether that was so.
 
-    Only if nothing else differs. What the first thread prints keeps its order, and so does what each other thread, or
-    task of a pool, prints by itself (``masking.thread_lines``). Done one after another, tasks print in one order.
+    Of what the program printed, and of files that Python's logging wrote, if nothing else differs. What the first
+    thread writes keeps its order, and so does what each other thread, or task of a pool, writes by itself
+    (``masking.thread_lines``). Done one after another, tasks write in one order.
 
     Args:
         session: runs that differ; what was found is noted in them.
@@ -50,54 +58,78 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         events: receives ``MoreRuns``.
     """
     streams = [stream for stream in STREAMS if _reordered([_printed(run, stream) for run in session.runs])]
+    files = verdict.channel("files")
+    names = files.names if files is not None and files.differs else ()
     longest = max(run.record.duration or 0.0 for run in session.runs)
-    if {channel.kind for channel in verdict.channels if channel.differs} != {*streams} or longest > LONGEST:
+    if {each.kind for each in verdict.channels if each.differs} != {*streams, *(("files",) if names else ())}:
         return False
-    if several_processes(*(run.record for run in session.runs)):
+    if longest > LONGEST or len(names) > _FILES or several_processes(*(run.record for run in session.runs)):
         return False
-    plain = {stream: [_lines(session, run, stream) for run in session.runs] for stream in streams}
-    if any(each is None for found in plain.values() for each in found):
+    plain = _of_runs(session, streams, names)
+    if plain is None:
         return False
     limit = int(3 * longest) + _GRACE
-    bench = _Bench(session, Laboratory(session=session, engine=engine, events=events, limit=limit), streams)
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=limit)
+    bench = _Bench(session=session, laboratory=laboratory, streams=streams, names=names)
     owned = bench.runs(_RUNS, _PURPOSE, "lines", of_threads=True)
     if owned is None:
         return False
-    for stream in streams:
-        texts = [each for each in plain[stream] if each is not None]
-        if not differ_by_turns_alone(texts, [each[stream] for each in owned]):
+    for place in owned[0]:
+        if not differ_by_turns_alone(plain[place], [each[place] for each in owned]):
             return False
     # Who draws in which order things are done has its tasks take other turns, too.
     several = min(len({line.owner for line in lines} - {FIRST}) for lines in owned[0].values())
     in_turn = bench.runs(_IN_TURN.get(several, _RUNS), "tasks in order", "order")
     if in_turn is None or any(each != in_turn[0] for each in in_turn[1:]):
         return False
-    for number, run in session.ran.items():
-        session.ran[number] = _in_any_order(session, run, streams)
+    table = file_table(session.runs, session.ignore)
+    digests = {name: hashlib.sha256("\n".join(sorted(plain[name][0])).encode(*_UTF)).hexdigest() for name in names}
+    changed = []
+    for run in session.runs:
+        outputs = {name: table.output(run, name) for name in names}
+        of_run = {each.path: digests[name] for name, each in outputs.items() if each is not None}
+        changed.append(_in_any_order(session, run, streams, of_run))
+    session.ran.update(zip(sorted(session.ran), changed, strict=True))
     return True
 
 
-class _Bench(NamedTuple):
-    """Makes experiments, and reads what they print."""
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    """Makes experiments, and reads what they print and log.
+
+    Attributes:
+        streams, names: whose lines are looked at; files by the names that they have in all runs.
+    """
 
     session: Session
     laboratory: Laboratory
     streams: Sequence[Stream]
+    names: Sequence[str]
 
     def runs(
         self, count: int, purpose: str, fixed: str, *, of_threads: bool = False
-    ) -> list[Mapping[Stream, Sequence[OwnedLine]]] | None:
-        """Return the lines of each stream of some runs; None if one shows nothing, or no line ``of_threads``."""
-        made: list[Mapping[Stream, Sequence[OwnedLine]]] = []
+    ) -> list[Mapping[str, Sequence[OwnedLine]]] | None:
+        """Return the lines of some runs by stream or file; None if one shows nothing, or no line ``of_threads``."""
+        made: list[Mapping[str, Sequence[OwnedLine]]] = []
 
         def look(found: Repeated, ran: Ran) -> None:
-            files = {"stdout": found.output.stdout, "stderr": found.output.stderr}
-            data = {each: files[each].read_bytes() if files[each].is_file() else b"" for each in self.streams}
-            lines: dict[Stream, Sequence[OwnedLine]] = {}
-            for stream, text in data.items():
-                if (owned := _owned(self.session, ran, stream, text)) is not None:
-                    lines[stream] = owned
-            made.extend([lines] if len(lines) == len(data) else [])
+            lines: dict[str, Sequence[OwnedLine]] = {}
+            printed = {"stdout": found.output.stdout, "stderr": found.output.stderr}
+            for stream in self.streams:
+                data = printed[stream].read_bytes() if printed[stream].is_file() else b""
+                ignored = ignored_lines(self.session.ignore, stream)
+                text, names = owners(data)
+                found_rows = [*rows(text, stream_masks(ran.record, ignored))] if b"\x1b[" not in text else []
+                if len(found_rows) in (len(names), len(names) - (not names[-1])):
+                    pairs = zip(names, found_rows, strict=False)
+                    lines[stream] = [OwnedLine(name, row.masked.text) for name, row in pairs if not row.masked.left_out]
+            table = file_table([*self.session.runs, ran], self.session.ignore)
+            for name in self.names:
+                output = table.output(ran, name)
+                owned = _owned_in(found, ran, output) if output is not None else None
+                if owned is not None:
+                    lines[name] = owned
+            made.extend([lines] if len(lines) == len(self.streams) + len(self.names) else [])
 
         for number in range(1, count + 1):
             if not self.laboratory.looked_at(1, purpose, (fixed,), look) or len(made) < number:
@@ -117,29 +149,58 @@ def _printed(run: Ran, stream: Stream) -> Printed:
     return run.stdout if stream == "stdout" else run.stderr
 
 
-def _lines(session: Session, run: Ran, stream: Stream) -> list[str] | None:
-    """Return the lines of a run as they are compared; None if not all are kept."""
-    text = kept(session.plan.request.project, run.record.id, stream)
-    if text is None or len(text) >= KEPT_TEXT:
+def _of_runs(session: Session, streams: Sequence[Stream], names: Sequence[str]) -> dict[str, list[list[str]]] | None:
+    """Return the lines of each run as they are compared, by stream or file; None if not all are there."""
+    found: dict[str, list[list[str]]] = {}
+    for stream in streams:
+        texts = [kept(session.plan.request.project, run.record.id, stream) for run in session.runs]
+        if any(text is None or len(text) >= KEPT_TEXT for text in texts):
+            return None
+        ignored = ignored_lines(session.ignore, stream)
+        masks = [stream_masks(run.record, ignored, run.clocks.get(stream)) for run in session.runs]
+        found[stream] = [
+            [row.masked.text for row in rows(text or b"", each) if not row.masked.left_out]
+            for text, each in zip(texts, masks, strict=True)
+        ]
+    table, known = file_table(session.runs, session.ignore), dict[tuple[str, str | None], list[str]]()
+    for name in names:
+        lines: list[list[str]] = []
+        for at, run in enumerate(session.runs):
+            output = table.output(run, name)
+            if output is None:
+                return None
+            owned = _owned_in(session.repeated(at), run, output)
+            if owned is not None:
+                known[name, output.sha256] = [line.text for line in owned]
+            if (name, output.sha256) not in known:
+                return None
+            lines.append(known[name, output.sha256])  # of a run with the same bytes, where this one's are gone
+        found[name] = lines
+    return found
+
+
+def _owned_in(found: Repeated, run: Ran, output: Output) -> list[OwnedLine] | None:
+    """Return the lines of a file of a run, each with its owner; None if it is gone, or is no text of lines."""
+    from envbuild.operations.contents import file_of
+    from envbuild.verification.content import leaves
+
+    data = file_of(found, output) if found.files is not None else None
+    if data is None or len(data) >= KEPT_TEXT:
         return None
-    masks = stream_masks(run.record, ignored_lines(session.ignore, stream), run.clocks.get(stream))
-    return [row.masked.text for row in rows(text, masks) if not row.masked.left_out]
-
-
-def _owned(session: Session, run: Ran, stream: str, data: bytes) -> list[OwnedLine] | None:
-    """Return the lines of an experiment with their owners; None if a line is none of the screen's."""
     text, names = owners(data)
-    if b"\x1b[" in text or len(text) >= KEPT_TEXT:  # a cursor that goes up, and the like
+    texts: dict[str, str] = {}
+    for place, value in leaves(text, masks_of(run.record)):
+        if not isinstance(value, str) or not place.startswith(_LINE):
+            return None
+        texts[place] = texts.get(place, "") + value
+    numbers = [*range(1, len(names) + bool(names[-1]))]
+    if [*texts] != [f"{_LINE}{number}" for number in numbers]:
         return None
-    found = [*rows(text, stream_masks(run.record, ignored_lines(session.ignore, stream)))]
-    if len(found) not in (len(names), len(names) - (not names[-1])):
-        return None
-    pairs = zip(found, names, strict=False)
-    return [OwnedLine(owner, row.masked.text) for row, owner in pairs if not row.masked.left_out]
+    return [OwnedLine(name, each) for name, each in zip(names, texts.values(), strict=False)]
 
 
-def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream]) -> Ran:
-    """Note in a run and its record that the order of lines is no result."""
+def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream], digests: Mapping[str, str]) -> Ran:
+    """Note in a run and its record that the order of lines is no result; ``digests``: of files' lines, by path."""
     changed = {stream: msgspec.structs.replace(_printed(run, stream), threads=ANY_ORDER) for stream in streams}
     printed = {
         stream: msgspec.structs.replace(each, threads=ANY_ORDER) if stream in changed else each
@@ -147,4 +208,10 @@ def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream]) -> Ran:
     }
     record = msgspec.structs.replace(run.record, printed=printed or run.record.printed)
     history.save(session.plan.request.project, record)
-    return replace(run, record=record, **changed)  # type: ignore[arg-type] # streams are called by their fields
+    contents = dict(run.contents)
+    for path, digest in digests.items():
+        content = run.contents[path]
+        contents[path] = msgspec.structs.replace(
+            content, digest=digest, left_out={_ORDER: content.digest, **content.left_out}
+        )
+    return replace(run, record=record, contents=contents, **changed)  # type: ignore[arg-type] # streams by their fields

@@ -1,8 +1,10 @@
-"""Lines that say which thread or task printed them, in an experiment (fix.py): its name is before each, in marks.
+"""Lines that say which thread or task wrote them, in an experiment (fix.py): its name is before each, in marks.
 
 Nothing is fixed. A thread is called by who began it, and how many that one had begun before; so is a task of a pool of
 threads, whichever of them does it; one of asyncio by its own name. What the first thread prints has no mark, nor what
 reaches the stream by other ways (``os.write``, C). A thread that C began, or ``_thread``, has the name ``?``.
+
+Marked are both streams, and files that handlers of ``logging`` open.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ class Names:
 
 def install() -> None:
     """Mark lines of both streams from now on."""
+    import logging
     import threading
     from concurrent.futures import thread as executors
     from multiprocessing import pool
@@ -68,6 +71,7 @@ def install() -> None:
     _threads(threading.Thread, names)
     _executors(executors.ThreadPoolExecutor, names)
     _pools(pool.ThreadPool, names)
+    _logs(logging.FileHandler, names)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             mark(stream, names)
@@ -95,6 +99,17 @@ def mark(stream: Any, names: Names) -> None:
 
 def _plain(name: str) -> str:
     return name.encode("ascii", "backslashreplace").decode().replace("\n", " ").replace(MARK, " ")
+
+
+def _logs(kind: Any, names: Names) -> None:
+    opened = kind._open
+
+    def marked(self: Any) -> Any:
+        stream = opened(self)
+        mark(stream, names)
+        return stream
+
+    kind._open = marked
 
 
 def _threads(kind: Any, names: Names) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from envbuild.runtime.hook import fix_figures, fix_limits
+from envbuild.verification.masking.thread_lines import owners
 from tests.support.cli import ROOT
 
 _BEGIN = """\
@@ -886,3 +887,53 @@ def test_tasks_that_callbacks_of_a_pool_begin_are_not_waited_for() -> None:
     )
     assert found == [*range(6)]
     assert begin < 3
+
+
+@pytest.mark.subprocess
+def test_lines_say_which_thread_or_task_printed_them() -> None:
+    """Tasks of pools whichever thread does them, lines in pieces and several at once; not the first thread's."""
+    program = """\
+import sys, threading, asyncio
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+fix_lines.install()
+class Own(threading.Thread):
+    def run(self):
+        print("own", 1)
+def work(n):
+    sys.stdout.write("a\\nb"); sys.stdout.write("c\\n"); print()
+for each in (threading.Thread(target=work, args=(1,)), Own()):
+    each.start(); each.join()
+with ThreadPoolExecutor(1) as pool:
+    list(pool.map(lambda n: print("task", n), range(2)))
+with ThreadPool(1) as pool:
+    pool.map(lambda n: print("of map", n), range(2), chunksize=1)
+    pool.apply(lambda: print("call"))
+async def main():
+    await asyncio.create_task(asyncio.to_thread(print, "other"), name="x")
+asyncio.run(main())
+print("first", "thread")
+"""
+    code = _BEGIN.format(root=str(ROOT), modules="fix_lines") + program
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    text, names = owners(done.stdout.encode())
+    printed = text.decode().splitlines()
+    assert printed == [
+        "a",
+        "bc",
+        "",
+        "own 1",
+        "task 0",
+        "task 1",
+        "of map 0",
+        "of map 1",
+        "call",
+        "other",
+        "first thread",
+    ]
+    first, second, *calls = [name for name in dict.fromkeys(names) if name]
+    assert names[:4] == [first, first, first, second]
+    assert len({*calls}) == len(calls) == 6
+    assert names[6].rpartition(".")[0] == names[7].rpartition(".")[0]
+    assert "/x/" in names[9]
+    assert names[10:] == ["", ""]
