@@ -66,6 +66,10 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.late: Callable[[], float] | None = None
         """Returns how long the thread that begins next waits, s; None unless that is varied (``turns``)."""
+        self.late_program: Callable[[], str] | None = None
+        """Returns how long the Python that is started next waits, ms; None in a first run too."""
+        self.own_wait = 0.0
+        """How long this one waits before it begins, s."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
         self.callers: Callers | None = None

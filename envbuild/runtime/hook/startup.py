@@ -117,6 +117,10 @@ def _begin(*, main: bool, marker: str) -> None:
 
         process.guarded("entropy", lambda: entropy.begin(process), vital=False)
     finder.install(process, *tables)
+    if process.own_wait:
+        from . import turns
+
+        turns.wait(process.own_wait)
 
 
 def _number(text: str) -> int:

@@ -1,9 +1,10 @@
-"""Threads and forked processes that begin their work a little later, so that others come first (``turns`` in vary.py).
+"""Threads, forks and Pythons that begin their work a little later, so that others come first (``turns`` in vary.py).
 
 On a machine that has little to do, threads that were begun one after another come to what they share in that order
 nearly always: three runs are equal by luck. So of the first ``_MOST`` ones that a process begins each waits for up to
 ``_LATEST`` milliseconds before it does what it is for: the earlier ones longer in the second run, any of them in later
-runs. Who begins them does not wait. A program whose result depends on who comes first has a race.
+runs. Who begins them does not wait. A program whose result depends on who comes first has a race. Pythons that are
+started wait ten times as long, since their starts take longer; those that a shell starts, by their place.
 
 In the first run nothing waits, and all is called by the same ways: a thread that shows its stack shows the same one.
 """
@@ -12,8 +13,10 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock
+from zlib import crc32
 
 from . import vary
+from .frameworks.starts import LATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ _MOST = 32
 """Threads and forks of one process that wait, which bounds what waiting costs."""
 _LATEST = 4
 """Milliseconds, whole ones. A thread's start takes 0.05 of these, a switch between two that compute five."""
+_OF_PROGRAMS = 10
+"""Times as long as a thread a Python waits, whose start takes 20 to 60 ms with the hook."""
 
 
 def begin(process: Process) -> None:
@@ -32,6 +37,14 @@ def begin(process: Process) -> None:
         turns = Turns(number)
         turns.forks()
         process.late = turns.next
+        if number:
+            process.late_program = turns.next_program
+        late = os.environ.get(LATE, "")
+        if late.isdigit() and len(late) < 4:
+            process.own_wait = int(late) / 1000
+        elif number and "exec " in process.path:  # another program, such as a shell, started it
+            at = crc32(process.path.encode("utf-8", "surrogateescape")) % _MOST
+            process.own_wait = turns.late(at) * _OF_PROGRAMS / 1000
 
 
 class Turns:
@@ -42,7 +55,7 @@ class Turns:
     """
 
     def __init__(self, number: int) -> None:
-        self.number, self.begun = number, 0
+        self.number, self.begun, self.started = number, 0, 0
 
     def forks(self) -> None:
         """Have forked children wait from now on; their own ones are counted anew."""
@@ -52,7 +65,7 @@ class Turns:
             late[0] = self.next()
 
         def after() -> None:
-            self.begun = 0
+            self.begun = self.started = 0
             wait(late[0])
 
         os.register_at_fork(before=before, after_in_child=after)
@@ -60,11 +73,18 @@ class Turns:
     def next(self) -> float:
         """Return the seconds that the thread or fork that is begun next waits."""
         at, self.begun = self.begun, self.begun + 1
+        return self.late(at) / 1000
+
+    def next_program(self) -> str:
+        """Return the milliseconds that the Python waits which is started next."""
+        at, self.started = self.started, self.started + 1
+        return str(self.late(at) * _OF_PROGRAMS)
+
+    def late(self, at: int) -> int:
+        """Return the milliseconds that the thread waits which is begun as the one of a number."""
         if not self.number or at >= _MOST:
-            return 0.0
-        if self.number == 1:
-            return (_LATEST - at % (_LATEST + 1)) / 1000
-        return vary.drawn(self.number * _MOST + at, _LATEST + 1) / 1000
+            return 0
+        return _LATEST - at % (_LATEST + 1) if self.number == 1 else vary.drawn(self.number * _MOST + at, _LATEST + 1)
 
 
 def wait(seconds: float) -> None:

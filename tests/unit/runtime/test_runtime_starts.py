@@ -287,3 +287,28 @@ def test_a_python_without_start_up_files_is_lent_the_order_of_sets_alone(tree: T
 def test_which_pythons_read_no_start_up_files(words: str, bare: bool) -> None:
     """``-S`` counts where the interpreter itself reads it."""
     assert lineage.is_bare(words.split()) is bare
+
+
+WAITS = """
+import os, subprocess, sys
+ask = (
+    "import os, sys; (found,) = [each for name, each in sys.modules.items() if name.endswith('.hook.startup')];"
+    "print(round(1000 * found.process.own_wait), 'ENVBUILD_LATE' in os.environ, end=' ')"
+)
+for environment in (None, {}, {"A": "1"}, None, None, None):
+    subprocess.run([sys.executable, "-c", ask], env=environment, check=True)
+subprocess.run([sys.executable, "-S", "-c", "import os; print('ENVBUILD_LATE' in os.environ)"], env={}, check=True)
+"""
+
+
+def test_pythons_that_are_started_wait_in_further_runs(tree: Tree) -> None:
+    """The earlier ones longer in the second run, any of them later; none in the first, and no program sees it."""
+    of_runs = [
+        tree.execute("-c", WAITS, variables={"ENVBUILD_VARY": f"{number}:turns"}).stdout.split() for number in range(3)
+    ]
+    assert all({*each[1::2], each[-1]} == {"False"} for each in of_runs)
+    first, second, third = ([int(each) for each in of_run[:-1:2]] for of_run in of_runs)
+    assert first == [0] * 6
+    assert second == [40, 30, 20, 10, 0, 40]
+    assert len({*third}) > 1
+    assert {*third} <= {*second}

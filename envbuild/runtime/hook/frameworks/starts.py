@@ -26,6 +26,8 @@ HASHES = "PYTHONHASHSEED"
 """Decides the order of sets, and has no effect once a Python has started."""
 LENT = "ENVBUILD_LENT"
 """Names, separated by commas, of variables that the program did not give."""
+LATE = "ENVBUILD_LATE"
+"""Milliseconds that a Python waits before it begins (turns.py)."""
 
 
 def number_starts(process: Process) -> None:
@@ -95,10 +97,11 @@ class Starts:
             return call(environment)
         with process.starting:
             place = process.announce_program(names) if not becomes else process.announcement()
+            late = process.late_program() if python and not bare and not becomes and process.late_program else ""
             if environment is not None:
-                added = self._added(place, python=python, bare=bare, has=_names(environment))
+                added = self._added(place, python=python, bare=bare, has=_names(environment), late=late)
                 return call(_with(environment, added) if added else environment)
-            added = self._added(place, python=python, bare=bare, has=os.environ)
+            added = self._added(place, python=python, bare=bare, has=os.environ, late=late)
             before = {name: os.environ.get(name) for name in added}
             try:
                 for name, value in added.items():
@@ -108,8 +111,15 @@ class Starts:
                 for name, own in before.items():
                     os.unsetenv(name) if own is None else os.putenv(name, own)
 
-    def _added(self, place: str, *, python: bool, bare: bool, has: Any) -> dict[str, str]:
-        """Return the variables that a program gets, of which ``has`` has the names that it was given."""
+    def _added(self, place: str, *, python: bool, bare: bool, has: Any, late: str) -> dict[str, str]:
+        """Return the variables that a program gets.
+
+        Args:
+            place: where it was started.
+            python, bare: it is a Python, and one that reads no start-up files.
+            has: the names of the variables that it was given.
+            late: milliseconds that it waits before it begins.
+        """
         if lineage.VARIABLE not in has and (bare or not python):
             seed = self.process.lent.get(HASHES) if bare and HASHES not in has else None
             return {HASHES: seed} if seed is not None else {}
@@ -117,6 +127,7 @@ class Starts:
         if python and not bare:  # what the program chose itself, such as PYTHONHASHSEED, is its own
             mine = self.process.hidden if MARKER in has else {**self.process.lent, **self.process.hidden}
             lent = {name: value for name, value in mine.items() if name not in has}
+            lent |= {LATE: late} if late else {}
         return {lineage.VARIABLE: place, **lent, **({LENT: ",".join(lent)} if lent else {})}
 
 
