@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -11,6 +11,7 @@ from envbuild.verification.causes.evidence import Culprit
 
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
+    from envbuild.operations.verification.session import Session
     from envbuild.verification.ran import Ran
 
 _EMPTY = tuple(f"{crc32(empty):08x}" for empty in (b"", b"''"))
@@ -66,3 +67,17 @@ def drawing_program(laboratory: Laboratory) -> str:
         if any(each.draws for each in of_command(words, scripts_of(project, {}, words))):
             return culprit.call
     return ""
+
+
+def never_in_other_turns(session: Session) -> Iterator[str]:
+    """Quote what starts programs at once that are no Python: who of them comes first was luck of an idle machine."""
+    from envbuild.operations.verification.divergence import scripts_of, sources_of
+    from envbuild.verification.causes.foreign import begun_at_once
+
+    project, record = session.plan.request.project, session.runs[0].record
+    sources = sources_of(project, record)
+    for words, where in dict.fromkeys(
+        begun_at_once(sources, scripts_of(project, sources, record.command), record.command)
+    ):
+        place = f" ({where})" if where else ""
+        yield f"which of the programs comes first that {words!r} starts at once{place}: no run varied that"

@@ -17,6 +17,7 @@ from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verification import clock, thread_lines
 from envbuild.operations.verification.cost import CostResult, measure_cost
+from envbuild.operations.verification.other_programs import never_in_other_turns
 from envbuild.operations.verification.session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import ALL, APART, Repeat, Repeated, clear, repeat, variations, varied
 from envbuild.runs.time_limit import TimeLimit
@@ -208,6 +209,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             found = _undecided(session, verdict, options, doubts, decided)
             more = engine if _diagnosed(session, options) else None
             undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
+            undecided = (*undecided, *never_in_other_turns(session))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             same_on_another = False
             # What experiments have settled follows clocks of other days exactly.
@@ -383,7 +385,9 @@ def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptio
     able = measuring_of(session.plan.request.project, session.runs[0].record, verdict)
     doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
     found = _undecided(session, verdict, options, doubts, Decided())
-    return (*found, *_names_in_doubt(session, verdict, options, able, None, Silent()))
+    return (
+        *found, *_names_in_doubt(session, verdict, options, able, None, Silent()), *never_in_other_turns(session)
+    )  # fmt: skip
 
 
 def _names_in_doubt(

@@ -214,6 +214,24 @@ def of_foreign(evidence: Evidence) -> Iterator[Finding]:
     yield from _of_the_run(evidence, differing)
 
 
+def begun_at_once(
+    sources: Mapping[str, str], scripts: Mapping[str, str], command: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the words that start programs at once which are no Python, and where: nothing has these take other turns.
+
+    Args:
+        sources: modules of the project, by path.
+        scripts: texts of its files that are no Python, by path.
+        command: the words of the run's own.
+    """
+    found = [(f"{path}:", source, each) for path, source in sources.items() for each in suspicions(source, scripts)]
+    found += [("", "", each) for each in of_command(command, scripts)]
+    for path, source, each in found:
+        if each.at_once and "python" not in each.at_once:
+            places = _in_scripts(each, scripts) or ([f"{path}{_line_of(each, source)}"] if path else [])
+            yield each.at_once, ", ".join(places)
+
+
 def _line_of(found: _Suspicion, source: str) -> int:
     """Return the line that has the words that start programs at once, if one alone has them; else that of the call."""
     lines = [number for number, line in enumerate(source.splitlines(), 1) if found.at_once and found.at_once in line]

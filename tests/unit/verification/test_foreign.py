@@ -13,7 +13,7 @@ from envbuild.operations.verification.other_programs import differing_programs, 
 from envbuild.record.model import Output
 from envbuild.record.processes import Asked
 from envbuild.verification.causes.evidence import Culprit, Evidence
-from envbuild.verification.causes.foreign import of_command, scripts_named, shell_commands, suspicions
+from envbuild.verification.causes.foreign import begun_at_once, of_command, scripts_named, shell_commands, suspicions
 from envbuild.verification.causes.ranking import rank_causes
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.ran import Ran
@@ -357,3 +357,15 @@ def test_a_seed_that_is_printed_is_named() -> None:
     assert causes("Random seed: 7, loss 1", "Random seed: 9, loss 2") == ["stdout shows another seed in each run"]
     assert causes("seed 7 loss 0.25", "seed 7 loss 0.26") == []
     assert causes("seeds 7", "seeds 8") == []
+
+
+def test_programs_that_are_begun_at_once_are_known() -> None:
+    """Those that are no Python: of these no run varies who comes first."""
+    source = "import subprocess\nsubprocess.run('for n in 1 2; do echo $n >> f & done; wait', shell=True)\n"
+    assert [*begun_at_once({"t.py": source}, {}, ["python", "t.py"])] == [("echo $n >> f &", "t.py:2")]
+    ones = "import subprocess\nsubprocess.run('python a.py & python b.py & wait; echo 1 && ls', shell=True)\n"
+    assert [*begun_at_once({"t.py": ones}, {}, ["python", "t.py"])] == []
+    script = {"run.sh": "ls\nseq 9 | xargs -P 4 echo\n"}
+    assert [*begun_at_once({}, script, ["sh", "run.sh"])] == [("xargs -P 4", "run.sh:2")]
+    given = "import subprocess\nsubprocess.run(['sh', 'run.sh'])\n"
+    assert [*begun_at_once({"t.py": given}, script, ["python", "t.py"])] == [("xargs -P 4", "run.sh:2")]
