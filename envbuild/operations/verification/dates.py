@@ -229,8 +229,8 @@ def _of_another_day(
         more = made(which, ", again")
         if more is None or not _equal(session, before.ran, more.ran):
             return _unknown(lines)
-    runs = [*[plain] * len(session.runs), other.ran]
-    verdict = judge(runs, len(runs), session.ignore)
+    pair = [plain, other.ran]  # of today's runs one: what several runs have in common counts as data
+    verdict = judge(pair, 2, session.ignore, session.given_to(pair))
     if verdict.outcome != "different":
         return _unknown(lines)
     shown = _merely_shown(verdict, clocks)
@@ -238,7 +238,21 @@ def _of_another_day(
         return Dated(quoted=tuple(f"{each}, with a clock that is {off}" for each in shown))
     printed_lines = tuple(_printed(session, other))
     places = tuple(f"{WORKSPACE}/{path}:{line}" for path, line, _ in lines)
+    verdict = _of_all(verdict, len(session.runs))
     return Dated(other=OtherDay(verdict=verdict, run=other.ran, printed=printed_lines, places=places, off=off))
+
+
+def _of_all(verdict: Verdict, count: int) -> Verdict:
+    """Return a verdict on one of today's runs and one of another day as one on all ``count`` of today and that one."""
+    codes, states = verdict.exit_codes, verdict.states
+    return msgspec.structs.replace(
+        verdict,
+        runs=count + 1,
+        asked=count + 1,
+        groups=(tuple(range(count)), (count,)),
+        exit_codes=(*codes[:1] * count, *codes[1:]),
+        states=(*states[:1] * count, *states[1:]),
+    )
 
 
 def _clocks(now: int) -> tuple[tuple[Setting, Setting], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -69,13 +69,12 @@ def drawing_program(laboratory: Laboratory) -> str:
     return ""
 
 
-def never_in_other_turns(session: Session) -> Iterator[str]:
+def never_in_other_turns(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
     """Quote what starts programs at once that are no Python: who of them comes first was luck of an idle machine."""
-    from envbuild.operations.verification.divergence import scripts_of, sources_of
+    from envbuild.operations.verification.divergence import scripts_of
     from envbuild.verification.causes.foreign import begun_at_once
 
     project, record = session.plan.request.project, session.runs[0].record
-    sources = sources_of(project, record)
     for words, where in dict.fromkeys(
         begun_at_once(sources, scripts_of(project, sources, record.command), record.command)
     ):

@@ -17,7 +17,6 @@ from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verification import clock, thread_lines
 from envbuild.operations.verification.cost import CostResult, measure_cost
-from envbuild.operations.verification.other_programs import never_in_other_turns
 from envbuild.operations.verification.session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import ALL, APART, Repeat, Repeated, clear, repeat, variations, varied
 from envbuild.runs.time_limit import TimeLimit
@@ -209,7 +208,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
             found = _undecided(session, verdict, options, doubts, decided)
             more = engine if _diagnosed(session, options) else None
             undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
-            undecided = (*undecided, *never_in_other_turns(session))
+            undecided = (*undecided, *_never_varied(session))
             verdict = msgspec.structs.replace(verdict, undecided=undecided)
             same_on_another = False
             # What experiments have settled follows clocks of other days exactly.
@@ -386,7 +385,7 @@ def quoted_without_runs(session: Session, verdict: Verdict, options: VerifyOptio
     doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
     found = _undecided(session, verdict, options, doubts, Decided())
     return (
-        *found, *_names_in_doubt(session, verdict, options, able, None, Silent()), *never_in_other_turns(session)
+        *found, *_names_in_doubt(session, verdict, options, able, None, Silent()), *_never_varied(session)
     )  # fmt: skip
 
 
@@ -423,6 +422,18 @@ def _names_in_doubt(
     drawn = other_files_named(session.runs, options.ignore) if verdict.renamed else ()
     dated = dated_files_named(session.runs, options.ignore, session.mentioned) if verdict.renamed else ()
     yield from dict.fromkeys((*(drawn or other_names_repeated(session.runs, options.ignore)), *dated))
+
+
+def _never_varied(session: Session) -> Iterator[str]:
+    """Quote what sources show that a result may depend on and that was the same in all runs."""
+    from envbuild.operations.verification.divergence import sources_of
+    from envbuild.operations.verification.other_programs import never_in_other_turns
+    from envbuild.verification.causes.this_machine import seeds_of_this_machine
+
+    sources = sources_of(session.plan.request.project, session.runs[0].record)
+    yield from never_in_other_turns(session, sources)
+    for what, where in dict.fromkeys(seeds_of_this_machine(sources)):
+        yield f"{what} becomes a seed ({where}) and is a fact of this machine, which all runs had in common"
 
 
 def _undecided(
