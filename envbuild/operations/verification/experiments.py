@@ -550,6 +550,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
     steady: list[str] = []
     aside: list[Evidence | None] = [None] * len(_ASIDE)
     unknown = False
+    partly: Evidence | None = None
+    all_that_differs = laboratory.differing(laboratory.runs_before)
     unvarying = _unvarying(runs, by_line)
     if "clock" in by_line and len(places) > 1:  # fix_clock.py: times of lines, where one of them gets what is real
         runs = laboratory.with_real(evidence.proven, ()) or runs
@@ -580,7 +582,11 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
             found = replace(evidence, culprits=culprits, cleared=tuple(cleared))
             kinds = {_kind_aside(each) for each in culprits}
             if len(evidence.proven) == 1 or None in kinds:
-                return found
+                if all_that_differs <= laboratory.differing(real):
+                    return found
+                partly = partly or found  # of several results that differ it makes some alone
+                cleared.append(place)
+                continue
             first = min(kind for kind in kinds if kind is not None)
             aside[first] = aside[first] or found
             cleared.append(place)
@@ -588,6 +594,8 @@ def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ra
             cleared.append(place)
         else:
             steady.append(place)
+    if partly is not None:
+        return partly
     if together := _that_differ_together(laboratory, evidence, steady):
         culprits = tuple(each for place in together for each in _culprits(asked, place))
         return replace(evidence, culprits=culprits, cleared=tuple(cleared))

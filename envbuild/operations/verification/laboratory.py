@@ -34,6 +34,7 @@ RUNS = 40
 """Of all experiments that look for a cause, and as many again to prove it."""
 _SECOND = 1.1
 """Seconds after which whole ones are others for certain."""
+_RESULTS = frozenset(("files", "outside", "metrics", "stdout", "stderr"))
 _NO_LINE = "-"
 """In the place of a line (fix.py): no line gets what is real."""
 _SHIFT = 300
@@ -171,6 +172,21 @@ class Laboratory:
             return False
         runs = self._with_common_clocks(runs)
         return judge(runs, len(runs), self.session.ignore, self.session.given_to(runs)).outcome == "identical"
+
+    def differing(self, runs: Sequence[Ran]) -> frozenset[tuple[str, str]]:
+        """Return what differs between the first two results of runs: kinds of channels, and names in these."""
+        from envbuild.verification.judge import judge
+
+        if not runs:
+            return frozenset()
+        runs = self._with_common_clocks(runs)
+        verdict = judge(runs, len(runs), self.session.ignore, self.session.given_to(runs))
+        return frozenset(
+            (channel.kind, name)
+            for channel in verdict.channels
+            if channel.differs and channel.kind in _RESULTS
+            for name in channel.names or ("",)
+        )
 
     def sizes(self, runs: Sequence[Ran]) -> list[int]:
         """Return how many runs gave each result."""

@@ -66,7 +66,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     if longest > LONGEST or len(names) > _FILES or several_processes(*(run.record for run in session.runs)):
         return False
     plain = _of_runs(session, streams, names)
-    if plain is None:
+    if plain is None or any(sorted(each) != sorted(lines[0]) for lines in plain.values() for each in lines[1:]):
         return False
     limit = int(3 * longest) + _GRACE
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=limit)

@@ -5,11 +5,23 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envbuild.core.patterns import lazy
 from envbuild.verification.causes import sql
+from envbuild.verification.causes.answers import (
+    CLIENT,
+    DATED_ANSWER,
+    NO_NAME,
+    POLLED,
+    SLOW_CALLBACKS,
+    addresses_of_clients,
+    bound_to_no_name,
+    dates_of_answers,
+    limits_of_callbacks,
+    polled,
+)
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.object_texts import texts_of_objects
 from envbuild.verification.causes.pieces import used_in_pieces
@@ -31,6 +43,9 @@ PIECES = "piece by piece"
 WITHOUT_WAITING = "blocking=False"
 NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
+CANCELS = "cancel_futures=True"
+JOBLIB_THREADS = "joblib.Parallel(prefer=threads)"
+_OF_THREADS = frozenset((("prefer", "threads"), ("backend", "threading"), ("require", "sharedmem")))
 PARTLY = "where="
 OUT_OF_ORDER = "in_order=False"
 ANY_RANK = "src=None"
@@ -109,6 +124,8 @@ _REDUCING = frozenset(
 """Functions of NumPy that leave elements out where others write some elements only."""
 _IGNORING = lazy(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
+_REAPING = frozenset(("os.wait", "os.wait3", "os.wait4", "os.waitid", "os.waitpid"))
+"""What says which child has ended; without use for that, it waits for one."""
 _STEPS = 2
 """A parameter has a function by default, and an attribute gets it of the parameter."""
 
@@ -268,7 +285,7 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         names = names | {"repr": "builtins.repr", "str": "builtins.str"}
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
-        if name and not _is_harmless(node, name):
+        if name and not _is_harmless(node, name) and not (name in _REAPING and uses.is_dropped(node)):
             in_order = ordered or _maintains_order(node)
             yield Call(
                 name=name,
@@ -315,6 +332,11 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
     yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
+    yield from (Call(name=POLLED, line=line) for line in polled(tree))
+    yield from (Call(name=NO_NAME, line=line) for line in bound_to_no_name(tree))
+    yield from (Call(name=CLIENT, line=each.lineno, use=uses.of(each)) for each in addresses_of_clients(tree))
+    yield from (Call(name=SLOW_CALLBACKS, line=line) for line in limits_of_callbacks(tree))
+    yield from (Call(name=DATED_ANSWER, line=each.lineno, use=uses.of(each)) for each in dates_of_answers(tree))
     if not any(last_name(call.func) == "Timer" for call in ast.walk(tree) if isinstance(call, ast.Call)):
         yield from (Call(name=MEANWHILE, line=line) for line, works in loops_that_look(tree) if works)
     yield from (Call(name=LOST_UPDATE, line=line) for line in lost_updates(tree))
@@ -380,6 +402,10 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         yield OUT_OF_ORDER
     if getattr(given.get("enqueue"), "value", None) is True:
         yield ENQUEUED
+    if getattr(given.get("cancel_futures"), "value", None) is True:
+        yield CANCELS
+    if name == "joblib.Parallel" and _is_many(given.get("n_jobs")) and _in_threads(given):
+        yield JOBLIB_THREADS
     if last_name(node.func) in _FORESTS and _is_many(given.get("n_jobs")):
         yield FOREST
     if name in _RECEIVING and is_none(dict(enumerate(node.args)).get(1, given.get("src", ast.Constant(None)))):
@@ -392,6 +418,12 @@ def _by_arguments(node: ast.Call, name: str) -> Iterator[str]:
         last_name(node.func) == "setblocking" and _is_false((*node.args, node)[0])
     ):
         yield NOT_BLOCKING
+
+
+def _in_threads(given: Mapping[str | None, ast.expr]) -> bool:
+    """Whether joblib's tasks are done by threads, by its arguments."""
+    pairs = {(name, getattr(value, "value", None)) for name, value in given.items()}
+    return not pairs.isdisjoint(_OF_THREADS)
 
 
 def _is_many(jobs: ast.expr | None) -> bool:

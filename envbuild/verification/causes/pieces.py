@@ -13,6 +13,10 @@ _COLLECTS = frozenset(("append", "extend", "write", "join", "update", "feed", "f
 """Methods to which it is the same in how many pieces they get something, or that keep the pieces for later."""
 
 
+_HARMLESS = (ast.If, ast.While, ast.UnaryOp, ast.BoolOp, ast.Starred, ast.Attribute, ast.Subscript)
+"""Around lines: whether there are any, the last one alone."""
+
+
 def used_in_pieces(tree: ast.Module) -> Iterator[int]:
     """Yield the lines that read a piece which is taken apart by itself, and added to nothing before."""
     above: Mapping[ast.AST, ast.AST] = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
@@ -63,14 +67,20 @@ def _is_collected(call: ast.Call, tree: ast.Module, above: Mapping[ast.AST, ast.
 def _is_block(joined: ast.BinOp, tree: ast.Module, above: Mapping[ast.AST, ast.AST]) -> bool:
     """Whether the lines that a piece completes are used as a whole: how many they are varies, too.
 
-    ``*lines, rest = (rest + piece).split(…)``, and then ``mean(lines)`` in place of ``for line in lines``.
+    ``*lines, rest = (rest + piece).split(…)``, and then ``mean(lines)`` in place of ``for line in lines``; or
+    ``lines = (rest + piece).split(…)`` and ``rest = lines.pop()``.
     """
     node: ast.AST | None = joined
     while node is not None and not isinstance(node, ast.stmt):
         node = above.get(node)
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple | ast.List):
+    if not isinstance(node, ast.Assign):
         return False
-    starred = [each.value for each in node.targets[0].elts if isinstance(each, ast.Starred)]
+    target = node.targets[0]
+    starred = [target]
+    if isinstance(target, ast.Tuple | ast.List):
+        starred = [each.value for each in target.elts if isinstance(each, ast.Starred)]
+    elif not _is_split(node.value) or not _has_rest(target, tree):
+        return False
     names = {each.id for each in starred if isinstance(each, ast.Name)}
     uses = (
         (each, above.get(each))
@@ -78,12 +88,28 @@ def _is_block(joined: ast.BinOp, tree: ast.Module, above: Mapping[ast.AST, ast.A
         if isinstance(each, ast.Name) and each.id in names and isinstance(each.ctx, ast.Load)
     )
     return any(
-        not isinstance(parent, ast.If | ast.While | ast.UnaryOp | ast.BoolOp | ast.Starred)
+        not isinstance(parent, _HARMLESS)
         and not (isinstance(parent, ast.For) and parent.iter is each)
         and not (isinstance(parent, ast.comprehension) and _is_kept(above.get(parent), above))
         and not (isinstance(parent, ast.Call) and last_name(parent.func) in _COLLECTS)
         and not (isinstance(parent, ast.Call) and last_name(parent.func) == "map" and _is_kept(parent, above))
         for each, parent in uses
+    )
+
+
+def _is_split(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) in ("split", "splitlines")
+
+
+def _has_rest(target: ast.expr, tree: ast.Module) -> bool:
+    """Whether the last one of some lines is taken off: what is left is whole lines."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "pop"
+        and not node.args
+        and ast.unparse(node.func.value) == ast.unparse(target)
+        for node in ast.walk(tree)
     )
 
 

@@ -16,6 +16,12 @@ _SPELT = frozenset(("str", "repr"))
 """Keys that are other ones for other values, as a rule."""
 FOR_READERS = frozenset(("__repr__", "__str__"))
 """Methods in which ``str()`` makes a text that somebody reads; what it is made of has a text of its own mostly."""
+_OF_GRAPHS = frozenset((
+    "ancestors", "biconnected_components", "connected_components", "descendants", "dominating_set",
+    "greedy_modularity_communities", "k_components", "kernighan_lin_bisection", "label_propagation_communities",
+    "louvain_communities", "node_connected_component", "strongly_connected_components", "weakly_connected_components",
+))  # fmt: skip
+"""Functions of NetworkX that return sets of nodes, or go through several."""
 _PICK = frozenset(("sorted", "min", "max"))
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
@@ -76,16 +82,32 @@ def _named_sets(tree: ast.Module) -> dict[str, int]:
 def _sets_of_loops(tree: ast.Module, named: Collection[str]) -> dict[str, int]:
     """Return the names by which loops go through lists and dicts of sets, with the line that made these."""
     kept: dict[str, int] = {}
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension) and _of_graphs(node.iter):
+            found[written(node.target)] = node.iter.lineno
+        elif isinstance(node, ast.Assign) and _of_graphs(node.value):
+            found.update({written(target): node.lineno for target in node.targets})
+            kept.update({written(target): node.lineno for target in node.targets})
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(_is_set(each, named) for each in elements(node.value)):
             kept.update({written(target): node.lineno for target in node.targets})
-    found: dict[str, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.For | ast.comprehension):
             for target, source in gone_through(node.target, node.iter):
                 if (name := written(source)) in kept and isinstance(target, ast.Name):
                     found[target.id] = kept[name]
     return found
+
+
+def _of_graphs(node: ast.expr) -> bool:
+    """Whether an expression is what such a function of NetworkX returns, sorted or as a list, too."""
+    if not isinstance(node, ast.Call):
+        return False
+    if last_name(node.func) in _OF_GRAPHS:
+        return True
+    kept = last_name(node.func) in (*_AS_THEY_ARE, *_PICK, "next", "enumerate")
+    return kept and bool(node.args) and _of_graphs(node.args[0])
 
 
 def _gives_two_sets(value: ast.expr) -> bool:

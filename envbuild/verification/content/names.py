@@ -42,7 +42,7 @@ def masked_path(path: str, masks: Masks) -> str:
     text = _FOLDER_OF_WANDB.sub(r"\1⟨name⟩", text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)
     text = _TRIAL.sub("⟨name⟩", text)
-    text = _TEMPORARY.sub(r"\1⟨name⟩", text)
+    text = _OF_MKTEMP.sub("⟨name⟩", _TEMPORARY.sub(r"\1⟨name⟩", text))
     for found in _RUN_OF_WANDB.finditer(path):
         text = re.sub(rf"(?<=[/_-]){found[1]}(?=[/_.-]|$)", "⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
@@ -96,6 +96,7 @@ _TRIAL_DATED = lazy(r"(?<=_)[0-9a-f]{5}_\d{5}(?=_\d+_[^/]*\d{4}-\d\d-\d\d_\d\d-\
 _UNKNOWN: Mapping[str, int] = {}
 _MOST, _SHORTEST = 10_000, 16
 """Files of a run, and letters of a name, by which a file that has it in its bytes is compared."""
+_OF_MKTEMP = lazy(r"(?<=\A/tmp/tmp\.)[A-Za-z0-9]{10}(?=/|$)")
 _TEMPORARY = lazy(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])(?!_[a-z]+_\d+(?![a-z0-9_]))[a-z0-9_]{8}(?![a-z0-9_])")
 
 

@@ -92,6 +92,10 @@ class Uses:
         """Return the number that a constant is, or a name that has one and nothing else; None for anything else."""
         return self._numbers.get(value.id) if isinstance(value, ast.Name) else number_of(value)
 
+    def is_dropped(self, value: ast.expr) -> bool:
+        """Whether nothing takes a value: it is a statement by itself."""
+        return isinstance(self._parents.get(value), ast.Expr)
+
     def is_tried_again(self, call: ast.Call) -> bool:
         """Whether a call is made again if it takes too long: what is done then begins a loop anew, and no more."""
         child: ast.AST = call

@@ -271,6 +271,8 @@ TABLE = (
         "tmp pymp torchelastic",
         r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))(?!_[a-z]+_\d+\b)[a-z0-9_]{8}\b",
     ),
+    # ``mktemp`` of coreutils.
+    _rule("names", "name", "tmp.", r"(?P<keep>/tmp\.)[A-Za-z0-9]{10}(?![A-Za-z0-9])"),
     # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),
