@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import random
 from collections import Counter
@@ -98,6 +99,13 @@ class Bench(Laboratory):
 
     def equal(self, *groups: Sequence[Ran]) -> bool:
         return all(groups) and len({each.trace for group in groups for each in group}) == 1
+
+    def differing(self, runs: Sequence[Ran]) -> frozenset[tuple[str, str]]:
+        """Return the places of a result of several parts, or the one of any other."""
+        found = [ast.literal_eval(each.trace) if each.trace[:1] == "(" else (each.trace,) for each in runs]
+        other = next((each for each in found if each != found[0]), ())
+        pairs = zip(found[0], other, strict=False)
+        return frozenset(("files", str(at)) for at, (mine, theirs) in enumerate(pairs) if mine != theirs)
 
     def sizes(self, runs: Sequence[Ran]) -> list[int]:
         return [*Counter(each.trace for each in runs).values()]
@@ -590,6 +598,23 @@ def test_a_program_that_gives_another_output_for_the_same_is_named() -> None:
     (cause,) = [each for each in rank_causes(evidence) if "xargs" in each.what]
     assert cause.where == "train.py:2"
     assert cause.weight < PROVEN
+
+
+def test_a_line_that_makes_some_results_alone_differ_is_not_the_cause_of_all() -> None:
+    """Where one reading of the clock is how long something took, and another one a seed that decides the rest."""
+
+    def program(world: World) -> object:
+        took, seed = world.drawn("clock", 19), world.drawn("clock", 20)
+        return took + seed, seed
+
+    found = concluded(program, 3, _TWO_CLOCKS, [line(19, "clock", "time.time"), line(20, "clock", "time.time")])
+    assert found.proven == ("clock",)
+    assert [each.place for each in found.culprits] == ["/workspace/train.py:20"]
+    alone = concluded(lambda world: (world.drawn("clock", 19), 0.0), 3, _TWO_CLOCKS, [line(19, "clock", "time.time")])
+    assert [each.place for each in alone.culprits] == ["/workspace/train.py:19"]
+
+
+_TWO_CLOCKS = "import time\n" + "\n" * 17 + "took = time.time()\nseed = time.time()\n"
 
 
 def test_two_causes_are_both_proven() -> None:

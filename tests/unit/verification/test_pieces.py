@@ -9,6 +9,7 @@ import pytest
 from envbuild.verification.causes.pieces import used_in_pieces
 
 LOOP = "while chunk := r.recv(4096):\n"
+SPLIT = "    lines = (rest + chunk).split(b'\\n')\n    rest = lines.pop()\n"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,9 @@ LOOP = "while chunk := r.recv(4096):\n"
             [1],
         ),
         (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    w = step(w, lines)\n", [1]),
+        (LOOP + SPLIT + "    views = [line.decode() for line in lines]\n", [1]),
+        (LOOP + SPLIT + "    for line in lines:\n        use(line)\n", []),
+        (LOOP + SPLIT + "    rows.extend(lines)\n", []),
         (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    for line in lines:\n        use(line)\n", []),
         (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    rows.extend(map(float, lines))\n", []),
         (LOOP + "    *lines, rest = (rest + chunk).split(b'\\n')\n    rows += [float(v) for v in lines]\n", []),

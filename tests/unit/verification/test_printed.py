@@ -146,6 +146,7 @@ MASKED = [
     ("addresses", "listening on localhost:43215", "listening on localhost:40001"),
     ("names", "id 3f2b6a1e-1c2d-4000-8000-00000000000a", "id 9f2b6a1e-1c2d-4000-8000-00000000000b"),
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
+    ("names", "working in /tmp/tmp.Vz0Ebti8ee, 3 parts", "working in /tmp/tmp.aA93FxZ8Ww, 3 parts"),
     (
         "names",
         "model_uuid: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d",
