@@ -57,7 +57,8 @@ _TOKEN = lazy(
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
     rf"|(?P<weekday>\b{_DAY}\b)"
     rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
-    r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
+    # With separators between thousands where a word follows: in a row of a table they are between columns.
+    r"|(?P<number>(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?= ?[A-Za-z])|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
 )
 _SPACES = lazy(r"\s+")
 _BLANKS = lazy(r" ?(\0(?:number|clock)\0) ?")
@@ -173,7 +174,8 @@ def of_texts(
 
 def _whole_rate(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
     """Return that tokens are a rate if they are whole numbers with the unit of one; None if they are not."""
-    if not all(_is_whole(token) and has_unit_of_rate(token.after) for _, token in tokens):
+    whole = all(token.kind == "number" and token.text.replace(",", "").isdecimal() for _, token in tokens)
+    if not whole or not all(has_unit_of_rate(token.after) for _, token in tokens):
         return None
     return "rate" if is_whole_rate([(when, number_of(token.text)) for when, token in tokens]) else None
 
@@ -690,6 +692,7 @@ def number_of(text: str, *, exact: bool = False) -> Number:
         text: the number.
         exact: it has all digits that a floating-point number of double precision needs, as others of its place show.
     """
+    text = text.replace(",", "")  # between thousands
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)

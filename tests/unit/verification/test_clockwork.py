@@ -274,6 +274,7 @@ def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object
         (lambda c: f"{spent(c) * 1e6:.4f} us, {spent(c) * 1000:.7f}ms | {1 / spent(c)!r} it/s", 3),
         (lambda c: f"{50000 / spent(c)!r} candidates in each second", 1),
         (lambda c: f"({50000 / spent(c):.0f} bonds/s)", 1),
+        (lambda c: f"({50000 / spent(c):,.0f} bonds/s)", 1),
         (lambda c: f"fold 2: {spent(c)!r}", 1),
         (lambda c: f"hours: {spent(c) / 3600!r}, minutes: {spent(c) / 60:.8f}", 2),
         (lambda c: f"dt={spent(c)!r}", 1),
