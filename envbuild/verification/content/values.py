@@ -57,6 +57,8 @@ _MARK = "a text"
 _RUN = frozenset(("run", "session", "experiment", "trial", "job"))
 _DRAWN = lazy(r"[0-9a-f]{12}[14][0-9a-f]{3}[89ab][0-9a-f]{15}")
 """A UUID as ``uuid4().hex`` gives it."""
+_OF_ANSWERS = lazy(r"(?:chatcmpl|cmpl|resp|msg|req|call|run|gen|embd)[-_](?=[^\d]*\d)[0-9A-Za-z]{20,64}")
+"""What servers of language models call an answer, and a request: OpenAI's interface, and those that follow it."""
 _CLOCK = lazy(
     r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?"
     r"|P(?:\d+D)?T(?:\d+H)?(?:\d+M)?\d+(?:\.\d+)?S"
@@ -157,7 +159,7 @@ def string(out: Canonical, path: str, key: str, value: str, *, typed: bool = Fal
     if key in _PREFIXES and _PREFIX.fullmatch(value) is not None:
         out.leave_out(path, value, "identity")
         return
-    if key.lower() in _RUN and is_drawn(value):
+    if (key.lower() in _RUN and is_drawn(value)) or (key == "id" and _OF_ANSWERS.fullmatch(value) is not None):
         out.leave_out(path, value, "identity")
         return
     of_host = kind == "identity" and key.lower().endswith(_OF_HOSTS) and out.masks.on_several_hosts

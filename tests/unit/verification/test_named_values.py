@@ -130,3 +130,19 @@ def test_columns_of_a_table_that_is_a_part_of_a_page() -> None:
     )
     assert _why(one, other) == ""
     assert _why(one, worse)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("chatcmpl-3a6d66df3a01415d95d6cef3", "chatcmpl-6aad31a3cb3c4828a48e10e0", True),
+        ("resp_67ccd2bed1ec8190b14f964abc0542", "resp_68ccd2bed1ec8190b14f964abc0999", True),
+        ("chatcmpl-7", "chatcmpl-8", False),  # counted
+        ("item-3a6d66df3a01415d95d6cef3", "item-6aad31a3cb3c4828a48e10e0", False),  # of data, for all that is known
+    ],
+)
+def test_servers_of_models_draw_the_identities_of_answers(one: str, other: str, equal: bool) -> None:
+    """Under a bare ``id``, which is that of data elsewhere."""
+    texts = [json.dumps({"id": each, "text": "12"}).encode() for each in (one, other)]
+    assert (_why(*texts) == "") is equal
+    assert _why(texts[0], texts[1].replace(b"12", b"13")) != ""
