@@ -67,7 +67,7 @@ class Process:
         self.late: Callable[[], float] | None = None
         """Returns how long the thread that begins next waits, s; None unless that is varied (``turns``)."""
         self.late_program: Callable[[], str] | None = None
-        """Returns how long the Python that is started next waits, ms; None in a first run too."""
+        """Returns how long the Python that is started next waits, ms, as a text; None unless that is varied."""
         self.own_wait = 0.0
         """How long this one waits before it begins, s."""
         self.asked: Callable[[], list[dict[str, Any]]] | None = None

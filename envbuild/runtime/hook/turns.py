@@ -6,7 +6,8 @@ nearly always: three runs are equal by luck. So of the first ``_MOST`` ones that
 runs. Who begins them does not wait. A program whose result depends on who comes first has a race. Pythons that are
 started wait ten times as long, since their starts take longer; those that a shell starts, by their place.
 
-In the first run nothing waits, and all is called by the same ways: a thread that shows its stack shows the same one.
+In the first run nothing waits, and all is called by the same ways: a thread that shows its stack shows the same one,
+and objects have the same addresses where these are fixed.
 """
 
 from __future__ import annotations
@@ -37,12 +38,11 @@ def begin(process: Process) -> None:
         turns = Turns(number)
         turns.forks()
         process.late = turns.next
-        if number:
-            process.late_program = turns.next_program
+        process.late_program = turns.next_program
         late = os.environ.get(LATE, "")
         if late.isdigit() and len(late) < 4:
             process.own_wait = int(late) / 1000
-        elif number and "exec " in process.path:  # another program, such as a shell, started it
+        elif "exec " in process.path:  # another program, such as a shell, started it
             at = crc32(process.path.encode("utf-8", "surrogateescape")) % _MOST
             process.own_wait = turns.late(at) * _OF_PROGRAMS / 1000
 
