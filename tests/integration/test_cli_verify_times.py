@@ -90,6 +90,10 @@ def test_turns_of_threads_are_no_results(project: Project) -> None:
     assert "17 lines of standard output (8 with times masked)" in done.out
     assert "which came in another order (several threads printed)" in done.out
     assert "same content, other bytes: run.log (the order of lines of several threads" in done.out
+    listed = "range(8)]; [open(f'{n}.x', 'w') for n in shards]; import os"
+    listed += "; shards = [int(n[0]) for n in os.listdir() if n.endswith('.x')]"
+    project.write("t.py", THREADS.replace("range(8)]", listed))
+    assert project("verify", "t.py").code == 16
     project.write("t.py", THREADS.replace("range(8)]", "range(8)]; random.Random().shuffle(shards)"))
     found = project("verify", "t.py")
     assert found.code == 16

@@ -155,13 +155,18 @@ class Laboratory:
         self._runs(count, purpose, variables, look=lambda found, ran: look(found, ran, clock))
 
     def looked_at(
-        self, count: int, purpose: str, fixed: Sequence[str], look: Callable[[Repeated, Ran], None]
+        self,
+        count: int,
+        purpose: str,
+        fixed: Sequence[str],
+        look: Callable[[Repeated, Ran], None],
+        varied: Sequence[Variation] = (),
     ) -> list[Ran]:
-        """Run with suspects fixed; ``look`` is called with each run while its copy is still there.
+        """Run with suspects fixed and things varied; ``look`` is called with each run while its copy is still there.
 
         Returns none if a run fails or time is up.
         """
-        return self._runs(count, purpose, self._variables(fixed), look=look)
+        return self._runs(count, purpose, self._variables(fixed), varied, look=look)
 
     def equal(self, *groups: Sequence[Ran]) -> bool:
         """Whether there are runs, and all of them are equal."""

@@ -17,7 +17,7 @@ from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
 from envbuild.verification.channels import file_table
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.masking.printed import rows
-from envbuild.verification.masking.thread_lines import FIRST, OwnedLine, differ_by_turns_alone, owners
+from envbuild.verification.masking.thread_lines import FIRST, ORDER, OwnedLine, differ_by_turns_alone, owners
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -39,7 +39,6 @@ _GRACE = 30
 _PURPOSE = "which thread prints what"
 _FILES = 8
 """Logs that are looked at."""
-_ORDER = "the order of lines of several threads"
 _LINE = "line "
 _UTF = ("utf-8", "surrogatepass")
 
@@ -79,7 +78,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
             return False
     # Who draws in which order things are done has its tasks take other turns, too.
     several = min(len({line.owner for line in lines} - {FIRST}) for lines in owned[0].values())
-    in_turn = bench.runs(_IN_TURN.get(several, _RUNS), "tasks in order", "order")
+    in_turn = bench.runs(_IN_TURN.get(several, _RUNS), "tasks in order", "order", varied=True)
     if in_turn is None or any(each != in_turn[0] for each in in_turn[1:]):
         return False
     table = file_table(session.runs, session.ignore)
@@ -107,9 +106,12 @@ class _Bench:
     names: Sequence[str]
 
     def runs(
-        self, count: int, purpose: str, fixed: str, *, of_threads: bool = False
+        self, count: int, purpose: str, fixed: str, *, of_threads: bool = False, varied: bool = False
     ) -> list[Mapping[str, Sequence[OwnedLine]]] | None:
-        """Return the lines of some runs by stream or file; None if one shows nothing, or no line ``of_threads``."""
+        """Return the lines of some runs by stream or file; None if one shows nothing, or no line ``of_threads``.
+
+        ``varied``: in every second of them what a further run of the program has otherwise, such as listings.
+        """
         made: list[Mapping[str, Sequence[OwnedLine]]] = []
 
         def look(found: Repeated, ran: Ran) -> None:
@@ -132,7 +134,8 @@ class _Bench:
             made.extend([lines] if len(lines) == len(self.streams) + len(self.names) else [])
 
         for number in range(1, count + 1):
-            if not self.laboratory.looked_at(1, purpose, (fixed,), look) or len(made) < number:
+            others = sorted(self.session.plan.vary) if varied and number % 2 == 0 else ()
+            if not self.laboratory.looked_at(1, purpose, (fixed,), look, others) or len(made) < number:
                 return None
             if of_threads and any(all(line.owner == FIRST for line in lines) for lines in made[0].values()):
                 return None
@@ -212,6 +215,6 @@ def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream], digests
     for path, digest in digests.items():
         content = run.contents[path]
         contents[path] = msgspec.structs.replace(
-            content, digest=digest, left_out={_ORDER: content.digest, **content.left_out}
+            content, digest=digest, left_out={ORDER: content.digest, **content.left_out}
         )
     return replace(run, record=record, contents=contents, **changed)  # type: ignore[arg-type] # streams by their fields

@@ -17,13 +17,14 @@ from envbuild.core.fs import read_foreign
 from envbuild.core.patterns import lazy
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.record.compare_printed import several_processes
-from envbuild.record.printed import STREAMS, kept
+from envbuild.record.printed import ANY_ORDER, STREAMS, kept
 from envbuild.record.shared_names import shortened
 from envbuild.verification.content.names import drawn_names, masked_path
 from envbuild.verification.content.values import is_drawn
 from envbuild.verification.files import masks_of
 from envbuild.verification.judge import names_of
 from envbuild.verification.masking.rules import moment_of_bare_uuid, moment_of_uuid
+from envbuild.verification.masking.thread_lines import ORDER
 from envbuild.verification.measurements.clockwork import settings
 from envbuild.verification.measurements.tokens import may_have_draws, of_uuid, unknown_digits
 
@@ -253,9 +254,10 @@ def others_repeated(session: Session) -> Iterator[str]:
     Of three trials the best may be the one that began first, or second, and be named by that time alone.
     """
     several = several_processes(*(run.record for run in session.runs))
+    in_turn = {*_written_in_turn(session.runs[0])}
     first, *others = (_texts_of(session, run.record, session.done[at]) for at, run in _numbered(session))
     for place, text in first.items():
-        if several and place in STREAMS.values():
+        if (several and place in STREAMS.values()) or place in in_turn:
             continue
         mine = [each.decode() for each in _REPEATED.findall(text)]
         for other in others:
@@ -263,6 +265,13 @@ def others_repeated(session: Session) -> Iterator[str]:
             if pair is not None:
                 yield f"which date or address {place} has again: number {pair[0] + 1} → number {pair[1] + 1}"
                 break
+
+
+def _written_in_turn(run: Ran) -> Iterator[str]:
+    """Yield the streams and files whose lines threads wrote in turn: times in them have no order either."""
+    streams = ((STREAMS["stdout"], run.stdout), (STREAMS["stderr"], run.stderr))
+    yield from (name for name, printed in streams if printed.threads == ANY_ORDER)
+    yield from (path for path, content in run.contents.items() if ORDER in content.left_out)
 
 
 def repeated_otherwise(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int, int] | None:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 FIRST = ""
 """The name of a program's first thread."""
+ORDER = "the order of lines of several threads"
+"""What is left out of a file whose lines threads wrote in turn."""
 _MARK = b"\x1f"
 
 

@@ -13,6 +13,7 @@ from envbuild.operations.verification.dates import (
     Dated,
     _clocks,
     _merely_shown,
+    _of_all,
     lines_with_dates,
     on_another_day,
 )
@@ -98,3 +99,13 @@ def test_what_merely_shows_the_day_is_quoted(name: str, phrase: str, *, shown: b
     lines = Channel(kind="stdout", compared="1 line", count=1, differs=("standard output",))
     assert _merely_shown(verdict(files), CLOCKS) == ([phrase] if shown else [])
     assert _merely_shown(verdict(files, lines), CLOCKS) == []
+
+
+def test_one_run_of_today_is_compared_for_all_of_them() -> None:
+    """What several runs have in common counts as data, so that one run three times would have nothing that is drawn."""
+    pair = Verdict(
+        outcome="different", runs=2, asked=2, groups=((0,), (1,)), exit_codes=(0, 0), states=("finished",) * 2
+    )
+    found = _of_all(pair, 3)
+    assert (found.runs, found.asked, found.groups, found.pair) == (4, 4, ((0, 1, 2), (3,)), (0, 3))
+    assert (found.exit_codes, found.states) == ((0,) * 4, ("finished",) * 4)
