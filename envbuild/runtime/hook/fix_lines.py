@@ -1,7 +1,8 @@
 """Lines that say which thread or task wrote them, in an experiment (fix.py): its name is before each, in marks.
 
 Nothing is fixed. A thread is called by who began it, and how many that one had begun before; so is a task of a pool of
-threads, whichever of them does it; one of asyncio by its own name. What the first thread prints has no mark, nor what
+threads, whichever of them does it; one of asyncio by its own name. A pool of one thread does all tasks under one name:
+they come in one order, which is that in which others gave them. What the first thread prints has no mark, nor what
 reaches the stream by other ways (``os.write``, C). A thread that C began, or ``_thread``, has the name ``?``.
 
 Marked are both streams, and files that handlers of ``logging`` open.
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MARK = "\x1f"
 """Before and behind a name: the separator of units, which programs do not print."""
 _UNKNOWN = "?"
+_EARLIER = "_envbuild_name"
 
 
 class Names:
@@ -28,6 +30,7 @@ class Names:
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._counts: dict[str, int] = {}
+        self._pools = 0
         self._of = {get_ident(): ""}
 
     def current(self) -> str:
@@ -44,6 +47,14 @@ class Names:
         with self._lock:
             number = self._counts[own] = self._counts.get(own, 0) + 1
         return f"{own}/{number}"
+
+    def of_pool(self, pool: Any) -> str:
+        """Return the one name of a pool of one thread."""
+        with self._lock:
+            if not hasattr(pool, _EARLIER):
+                self._pools += 1
+                setattr(pool, _EARLIER, f"/pool {self._pools}")
+        return str(getattr(pool, _EARLIER))
 
     def named(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         """Return a function that has a thread be called by a name while it runs."""
@@ -127,7 +138,8 @@ def _executors(kind: Any, names: Names) -> None:
     submit = kind.submit
 
     def submitted(self: Any, fn: Any, /, *arguments: Any, **options: Any) -> Any:
-        return submit(self, names.named(fn, names.next()), *arguments, **options)
+        name = names.of_pool(self) if self._max_workers == 1 else names.next()
+        return submit(self, names.named(fn, name), *arguments, **options)
 
     kind.submit = submitted
 
@@ -136,11 +148,13 @@ def _pools(kind: Any, names: Names) -> None:
     apply_async, generate = kind.apply_async, kind._guarded_task_generation
 
     def applied(self: Any, func: Any, *arguments: Any, **options: Any) -> Any:
-        return apply_async(self, names.named(func, names.next()), *arguments, **options)
+        name = names.of_pool(self) if self._processes == 1 else names.next()
+        return apply_async(self, names.named(func, name), *arguments, **options)
 
     def generated(self: Any, result_job: Any, func: Any, iterable: Any) -> Iterator[Any]:
+        whole = names.of_pool(self) if self._processes == 1 else ""
         call = names.next()  # tasks are taken from here by a thread of the pool
         for job, number, function, arguments, options in generate(self, result_job, func, iterable):
-            yield job, number, names.named(function, f"{call}.{number}"), arguments, options
+            yield job, number, names.named(function, whole or f"{call}.{number}"), arguments, options
 
     kind.apply_async, kind._guarded_task_generation = applied, generated

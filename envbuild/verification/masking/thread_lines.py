@@ -40,7 +40,8 @@ def differ_by_turns_alone(runs: Sequence[Sequence[str]], owned: Sequence[Sequenc
     """Whether streams differ in nothing but whose turn it was to print.
 
     All have the same lines, and each thread or task prints its own in one order. Lines that some thread or other
-    prints, as it comes to do that part, have no order of their own; none of them is the first thread's.
+    prints, as it comes to do that part, have no order of their own, nor have others of these threads; none of them is
+    the first thread's.
 
     Args:
         runs: the lines of runs of the program as it is.
@@ -55,10 +56,13 @@ def differ_by_turns_alone(runs: Sequence[Sequence[str]], owned: Sequence[Sequenc
     moved = {text for text in lines if any(each[text] != by_text[0][text] for each in by_text[1:])}
     if any(FIRST in each[text] for text in moved for each in by_text):
         return False
-    # What the first thread and others print alike cannot be told apart where nobody says who printed it.
+    # Which of two equal lines is the first thread's is not known of runs in which lines have no owner.
     alike = {text for text in lines if len(by_text[0][text]) > 1}
     if any(FIRST in by_text[0][text] and text.strip() for text in alike):
         return False
+    # Who shares tasks with others comes to any of them, also to one that it did in each of a few runs.
+    sharing = {owner for text in moved for each in by_text for owner in each[text]}
+    moved |= {text for text in lines if sharing.issuperset(by_text[0][text])}
     orders = [_orders(line for line in each if line.text not in moved) for each in owned]
     if any(each != orders[0] for each in orders[1:]):
         return False

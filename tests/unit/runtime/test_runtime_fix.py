@@ -904,11 +904,13 @@ def work(n):
     sys.stdout.write("a\\nb"); sys.stdout.write("c\\n"); print()
 for each in (threading.Thread(target=work, args=(1,)), Own()):
     each.start(); each.join()
-with ThreadPoolExecutor(1) as pool:
-    list(pool.map(lambda n: print("task", n), range(2)))
-with ThreadPool(1) as pool:
-    pool.map(lambda n: print("of map", n), range(2), chunksize=1)
-    pool.apply(lambda: print("call"))
+for count in (2, 1):
+    with ThreadPoolExecutor(count) as pool:
+        for n in range(2):
+            pool.submit(print, "task", n).result()
+    with ThreadPool(count) as pool:
+        pool.map(lambda n: print("of map", n), range(1), chunksize=1)
+        pool.apply(lambda: print("call"))
 async def main():
     await asyncio.create_task(asyncio.to_thread(print, "other"), name="x")
 asyncio.run(main())
@@ -918,22 +920,11 @@ print("first", "thread")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     text, names = owners(done.stdout.encode())
     printed = text.decode().splitlines()
-    assert printed == [
-        "a",
-        "bc",
-        "",
-        "own 1",
-        "task 0",
-        "task 1",
-        "of map 0",
-        "of map 1",
-        "call",
-        "other",
-        "first thread",
-    ]
-    first, second, *calls = [name for name in dict.fromkeys(names) if name]
-    assert names[:4] == [first, first, first, second]
-    assert len({*calls}) == len(calls) == 6
-    assert names[6].rpartition(".")[0] == names[7].rpartition(".")[0]
-    assert "/x/" in names[9]
-    assert names[10:] == ["", ""]
+    of_pools = ["task 0", "task 1", "of map 0", "call"] * 2
+    assert printed == ["a", "bc", "", "own 1", *of_pools, "other", "first thread"]
+    first, second, *others = names
+    assert [first, first] == [second, others[0]]
+    assert len({first, *names[3:8]}) == 6, "each thread, and each task of two threads, has a name of its own"
+    assert names[8] == names[9] != names[10] == names[11], "a pool of one thread has one"
+    assert "/x/" in names[12]
+    assert names[13:] == ["", ""]

@@ -58,6 +58,12 @@ def test_whoever_is_free_prints() -> None:
     third = _owned((B, "item 1"), (A, "item 2"), (B, "item 3"), ("", "done"))
     runs = [["item 1", "item 3", "item 2", "done"], ["item 2", "item 1", "item 3", "done"]]
     assert differ_by_turns_alone(runs, [one, other, third])
+    always = [OwnedLine(A, "item 3") if line.text == "item 3" else line for line in third]
+    late = [["item 3", "item 1", "item 2", "done"], ["item 1", "item 3", "item 2", "done"]]
+    assert differ_by_turns_alone(late, [one, other, always]), "one that A did each time is shared all the same"
+    alone = [[*each[:-1], OwnedLine("/3", "x"), OwnedLine("/3", "y"), each[-1]] for each in (one, other, third)]
+    turned = [[*runs[0][:-1], "x", "y", "done"], [*runs[1][:-1], "y", "x", "done"]]
+    assert not differ_by_turns_alone(turned, alone), "a thread that shares none keeps its order"
 
 
 def test_names_are_taken_out_of_a_stream() -> None:
