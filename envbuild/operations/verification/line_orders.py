@@ -20,6 +20,7 @@ from envbuild.verification.masking.printed import rows
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
     from envbuild.record.printed import Stream
+    from envbuild.verification.masking.printed import Row
     from envbuild.verification.ran import Ran
 
 _SEEDS = ("entropy", "addresses", "clock", "figures")
@@ -160,34 +161,22 @@ def drawn_in_turn(laboratory: Laboratory, left: LeftOut, streams: Sequence[Strea
 
 def _moved(left: LeftOut, stream: Stream) -> int:
     """Return at how many places runs have another line."""
-    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
-    texts = [
-        [
-            row.masked.text
-            for row in rows(
-                kept(project, run.record.id, stream) or b"",
-                stream_masks(run.record, ignored, run.clocks.get(stream)),
-            )
-        ]
-        for run in left.runs
-    ]
+    texts = [[row.masked.text for row in _rows(left, run, stream)] for run in left.runs]
     return sum(len({*each}) > 1 for each in zip(*texts, strict=False))
+
+
+def _rows(left: LeftOut, run: Ran, stream: Stream) -> list[Row]:
+    """Return the lines of a run as they are compared, as far as they are kept."""
+    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
+    text = kept(project, run.record.id, stream) or b""
+    return [*rows(text, stream_masks(run.record, ignored, run.clocks.get(stream)))]
 
 
 def first_moved(left: LeftOut, stream: Stream) -> TextDifference | None:
     """Return the first line of a stream that is another one in the first run that has another order."""
-    project, ignored = left.session.plan.request.project, ignored_lines(left.session.ignore, stream)
     first, *others = left.runs
     other = next((run for run in others if not in_one_order((first, run), stream)), others[0])
-    before, after = (
-        [
-            *rows(
-                kept(project, run.record.id, stream) or b"",
-                stream_masks(run.record, ignored, run.clocks.get(stream)),
-            )
-        ]
-        for run in (first, other)
-    )
+    before, after = (_rows(left, run, stream) for run in (first, other))
     return next(
         (
             TextDifference(path=stream, line=one.number, before=one.text, after=other.text)
