@@ -30,7 +30,7 @@ from envbuild.record.printed import STREAMS
 NOT_COMPARED = frozenset(
     [
         *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
-        *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in"),
+        *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in", "judged"),
         *("outside_left_out", "verdict_source", "processes_left_out"),
         *("image_index", "supervisor"),
         *("altered", "listed", "reads_beyond"),  # what a proof is about: ``verify --check``

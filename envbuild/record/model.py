@@ -286,6 +286,7 @@ class Record(_Value, frozen=True, kw_only=True):
         same_tensors_in: files whose bytes differ from that run's, but not what they hold.
         differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files,
             and the streams.
+        judged: what the verification found whose run this is; empty: it is none's, or none that came to a verdict.
     """
 
     format: int = FORMAT
@@ -346,6 +347,7 @@ class Record(_Value, frozen=True, kw_only=True):
     not_compared: tuple[str, ...] = ()
     differs_from: str = ""
     differs_in: tuple[str, ...] = ()
+    judged: Literal["", "identical", "different"] = ""
 
 
 _WAY = "restore the file from a copy, or remove its folder: the run's results stay where they are"

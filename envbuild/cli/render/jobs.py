@@ -79,9 +79,17 @@ def _row(jobs: Sequence[JobRecord], job: JobRecord) -> Line:
     bits = f"same {'files ' * bool(first.not_compared)}as {first.same_bits_as[:SHORT]}" if first.same_bits_as else ""
     if first.differs_from:
         bits = f"differs from {first.differs_from[:SHORT]}"
+        if first.judged == "identical" and _of_one_verification(jobs, first):  # what differs was shown to be no result
+            bits = f"identical for verify to {first.differs_from[:SHORT]}"
     rank = f", rank {first.rank.rank} of {first.rank.world}" if first.rank and first.rank.world > 1 else ""
     ended = result(first) + rank + (", by verify" if first.options.verification else "")
     return (first.id[:SHORT], local(first.start), took(first.duration), ended, bits, command(first))
+
+
+def _of_one_verification(jobs: Sequence[JobRecord], record: Record) -> bool:
+    """Whether the run that this one differs from is one of the same ``verify``."""
+    others = (each.first for each in jobs if each.first.id == record.differs_from)
+    return any(each.options.verification == record.options.verification != "" for each in others)
 
 
 def _ended(job: JobRecord) -> str:

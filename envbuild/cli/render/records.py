@@ -282,6 +282,8 @@ def _bits(record: Record) -> Iterator[tuple[str, ...]]:
         yield "", f"same tensors in other bytes: {plain(', '.join(record.same_tensors_in))}"
     if record.differs_from:
         yield "bits", f"differ from run {record.differs_from} in: {plain(', '.join(record.differs_in))}"
+    if record.judged:
+        yield "verify", f"found its runs {record.judged}"
 
 
 def _tensors(output: Output) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verification import clock, thread_lines
 from envbuild.operations.verification.cost import CostResult, measure_cost
 from envbuild.operations.verification.session import Session, ran_of, stream_digest
+from envbuild.record import history
 from envbuild.runs.repeat import ALL, APART, Repeat, Repeated, clear, repeat, variations, varied
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES
@@ -176,62 +178,80 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
     options.check()
     session = Session(plan=plan_runs(request, options, engine), asked=options.count, ignore=options.ignore)
     try:
-        _run_all(session, engine, events)
-        session.note_contents()
-        verdict = session.judge()
-        note = ""
-        may = verdict.outcome == "different" and _may_run_again(session, verdict, options)
-        if may and thread_lines.settle(session, verdict, engine, events):
-            verdict = session.judge()
-        if verdict.outcome == "different" and _may_run_again(session, verdict, options):
-            settled, note = clock.settle(session, verdict, engine, events)
-            verdict = settled or verdict
-        nodes: NodeTable | None = None
-        if verdict.outcome == "identical" and verdict.compared and options.cpus:
-            from envbuild.operations.verification.cpus import compare_cpus
-
-            asked = None if request.limit is None else request.limit()
-            verdict, nodes = compare_cpus(session, options.cpus, engine, events, asked=asked, again=options.diagnose)
-            if verdict.outcome != "identical":
-                return _depends_on_cpu(session, verdict, nodes, options)
-        if verdict.outcome == "identical":
-            from envbuild.operations.verification.divergence import measuring_of
-            from envbuild.operations.verification.doubtful import Decided, decide, find_doubts
-
-            able = measuring_of(request.project, session.runs[0].record, verdict)
-            doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
-            decided = Decided()
-            if doubts is not None and _diagnosed(session, options):
-                decided = decide(doubts, session, engine, events)
-                if decided.refuted is not None:
-                    return _no_measurements(session, verdict, decided.refuted)
-            found = _undecided(session, verdict, options, doubts, decided)
-            more = engine if _diagnosed(session, options) else None
-            undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
-            undecided = (*undecided, *_never_varied(session))
-            verdict = msgspec.structs.replace(verdict, undecided=undecided)
-            same_on_another = False
-            # What experiments have settled follows clocks of other days exactly.
-            if _diagnosed(session, options) and verdict.compared and not verdict.experiments:
-                from envbuild.operations.verification.dates import on_another_day
-                from envbuild.operations.verification.divergence import sources_of
-
-                sources = sources_of(request.project, session.runs[0].record)
-                dated = on_another_day(session, sources, engine, events)
-                if dated.other is not None:
-                    return _depends_on_date(session, verdict, dated.other)
-                verdict = msgspec.structs.replace(verdict, undecided=(*undecided, *dated.quoted))
-                same_on_another = dated.same
-            return replace(_prove(session, verdict, options, dated=same_on_another), nodes=nodes)
-        if verdict.outcome == "different":
-            return _refute(session, verdict, options, engine, events, note)
-        from envbuild.operations.verification.done_before import in_the_way
-
-        tail = session.repeated(0).output.tail.decode("utf-8", "replace")
-        there = None if options.in_place else in_the_way(request.project, session.runs[0].record, tail)
-        return replace(_result(session, verdict), last_words=tail, in_the_way=there)
+        found = _verify(session, request, engine, options, events)
+        _note_verdict(session, found.verdict)
+        return found
     finally:
         clear(session.plan.folder)
+
+
+def _note_verdict(session: Session, verdict: Verdict) -> None:
+    """Put the verdict into the records of its runs: a list of runs names what is identical for all that is known."""
+    if verdict.outcome not in ("identical", "different"):
+        return
+    for run in session.runs:
+        record = msgspec.structs.replace(run.record, judged=verdict.outcome)
+        with suppress(OSError):  # the verdict is worth more than a note of it
+            history.save(session.plan.request.project, record)
+
+
+def _verify(
+    session: Session, request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events
+) -> Verification:
+    _run_all(session, engine, events)
+    session.note_contents()
+    verdict = session.judge()
+    note = ""
+    may = verdict.outcome == "different" and _may_run_again(session, verdict, options)
+    if may and thread_lines.settle(session, verdict, engine, events):
+        verdict = session.judge()
+    if verdict.outcome == "different" and _may_run_again(session, verdict, options):
+        settled, note = clock.settle(session, verdict, engine, events)
+        verdict = settled or verdict
+    nodes: NodeTable | None = None
+    if verdict.outcome == "identical" and verdict.compared and options.cpus:
+        from envbuild.operations.verification.cpus import compare_cpus
+
+        asked = None if request.limit is None else request.limit()
+        verdict, nodes = compare_cpus(session, options.cpus, engine, events, asked=asked, again=options.diagnose)
+        if verdict.outcome != "identical":
+            return _depends_on_cpu(session, verdict, nodes, options)
+    if verdict.outcome == "identical":
+        from envbuild.operations.verification.divergence import measuring_of
+        from envbuild.operations.verification.doubtful import Decided, decide, find_doubts
+
+        able = measuring_of(request.project, session.runs[0].record, verdict)
+        doubts = find_doubts(session, verdict, strict=options.strict, measuring=able)
+        decided = Decided()
+        if doubts is not None and _diagnosed(session, options):
+            decided = decide(doubts, session, engine, events)
+            if decided.refuted is not None:
+                return _no_measurements(session, verdict, decided.refuted)
+        found = _undecided(session, verdict, options, doubts, decided)
+        more = engine if _diagnosed(session, options) else None
+        undecided = (*found, *_names_in_doubt(session, verdict, options, able, more, events))
+        undecided = (*undecided, *_never_varied(session))
+        verdict = msgspec.structs.replace(verdict, undecided=undecided)
+        same_on_another = False
+        # What experiments have settled follows clocks of other days exactly.
+        if _diagnosed(session, options) and verdict.compared and not verdict.experiments:
+            from envbuild.operations.verification.dates import on_another_day
+            from envbuild.operations.verification.divergence import sources_of
+
+            sources = sources_of(request.project, session.runs[0].record)
+            dated = on_another_day(session, sources, engine, events)
+            if dated.other is not None:
+                return _depends_on_date(session, verdict, dated.other)
+            verdict = msgspec.structs.replace(verdict, undecided=(*undecided, *dated.quoted))
+            same_on_another = dated.same
+        return replace(_prove(session, verdict, options, dated=same_on_another), nodes=nodes)
+    if verdict.outcome == "different":
+        return _refute(session, verdict, options, engine, events, note)
+    from envbuild.operations.verification.done_before import in_the_way
+
+    tail = session.repeated(0).output.tail.decode("utf-8", "replace")
+    there = None if options.in_place else in_the_way(request.project, session.runs[0].record, tail)
+    return replace(_result(session, verdict), last_words=tail, in_the_way=there)
 
 
 def measure(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> CostResult:

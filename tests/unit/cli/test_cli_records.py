@@ -76,6 +76,21 @@ def test_runs_are_a_table_newest_first(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
+def test_runs_that_verify_found_identical_are_not_listed_as_different(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one verification; a run that differs from an older one still does."""
+    mine, other = (Options(network="none", workspace="rw", verification=name) for name in "ab")
+    ids = [f"01JD00000{number}" + "0" * 16 for number in range(3)]
+    saved(id=ids[0], options=other, judged="identical")
+    saved(id=ids[1], options=mine, judged="identical", differs_from=ids[0], differs_in=("a",))
+    saved(id=ids[2], options=mine, judged="identical", differs_from=ids[1], differs_in=("a",))
+    assert cli.main(["runs"]) == 0
+    newest, second, _ = capsys.readouterr().out.splitlines()[1:]
+    assert "ok, by verify  identical for verify to 01JD000001  python" in newest
+    assert "ok, by verify  differs from 01JD000000             python" in second
+    assert cli.main(["show", ids[2]]) == 0
+    assert "\nverify    found its runs identical\n" in capsys.readouterr().out
+
+
 def test_a_record_that_was_edited_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     """What contradicts itself comes first; the rest is what the record states."""
     record = saved(recipe="0" * 64)
