@@ -64,8 +64,8 @@ class Process:
         """Returns the draws from the system's entropy; None unless this run is to diagnose (``EntropyLog``)."""
         self.listings: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
-        self.late: Callable[[], float] | None = None
-        """Returns how long the thread that begins next waits, s; None unless that is varied (``turns``)."""
+        self.turn: Callable[[], Callable[[], None]] | None = None
+        """Returns what the thread that begins next calls first; None unless turns are varied (``turns``)."""
         self.late_program: Callable[[], str] | None = None
         """Returns how long the Python that is started next waits, ms, as a text; None unless that is varied."""
         self.own_wait = 0.0

@@ -110,7 +110,7 @@ def _begin(*, main: bool, marker: str) -> None:
 
         process.guarded("vary", lambda: vary.begin(process), vital=False)
         process.guarded("turns", lambda: turns.begin(process), vital=False)
-    if process.late is not None:
+    if process.turn is not None:
         tables.append(finder.TURNS)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
         from . import entropy

@@ -3,8 +3,9 @@
 On a machine that has little to do, threads that were begun one after another come to what they share in that order
 nearly always: three runs are equal by luck. So of the first ``_MOST`` ones that a process begins each waits for up to
 ``_LATEST`` milliseconds before it does what it is for: the earlier ones longer in the second run, any of them in later
-runs. Who begins them does not wait. A program whose result depends on who comes first has a race. Pythons that are
-started wait ten times as long, since their starts take longer; those that a shell starts, by their place.
+runs. Who begins them does not wait. Each waits a little in the midst of its work, too (interruptions.py). A program
+whose result depends on who comes first has a race. Pythons that are started wait ten times as long before they begin,
+since their starts take longer; those that a shell starts, by their place.
 
 In the first run nothing waits, and all is called by the same ways: a thread that shows its stack shows the same one,
 and objects have the same addresses where these are fixed.
@@ -18,9 +19,12 @@ from zlib import crc32
 
 from . import vary
 from .frameworks.starts import LATE
+from .interruptions import Interruptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .process import Process
 
 _MOST = 32
@@ -37,7 +41,7 @@ def begin(process: Process) -> None:
     if "turns" in what:
         turns = Turns(number)
         turns.forks()
-        process.late = turns.next
+        process.turn = turns.begin
         process.late_program = turns.next_program
         late = os.environ.get(LATE, "")
         if late.isdigit() and len(late) < 4:
@@ -57,6 +61,21 @@ class Turns:
     def __init__(self, number: int) -> None:
         self.number, self.begun, self.started = number, 0, 0
 
+    def begin(self) -> Callable[[], None]:
+        """Return what the thread calls that is begun next: it waits, and is interrupted from then on."""
+        at, late = self.begun, self.next()
+
+        def turn() -> None:
+            wait(late)
+            self._interrupt(at)
+
+        return turn
+
+    def _interrupt(self, at: int) -> None:
+        """Interrupt the thread or fork that was begun as the one of a number."""
+        if at < _MOST:
+            Interruptions(self.number and self.number * _MOST + at, wait).begin()
+
     def forks(self) -> None:
         """Have forked children wait from now on; their own ones are counted anew."""
         late = [0.0]
@@ -65,8 +84,9 @@ class Turns:
             late[0] = self.next()
 
         def after() -> None:
-            self.begun = self.started = 0
+            at, self.begun, self.started = self.begun - 1, 0, 0
             wait(late[0])
+            self._interrupt(at)
 
         os.register_at_fork(before=before, after_in_child=after)
 

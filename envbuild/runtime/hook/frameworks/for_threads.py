@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from ..turns import wait
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,20 +14,20 @@ if TYPE_CHECKING:
 
 def set_up(module: Any, process: Process) -> None:
     """Have threads wait once those that began them go on."""
-    next_late = process.late
-    if next_late is None:
+    next_turn = process.turn
+    if next_turn is None:
         return
     inner = module.Thread._bootstrap_inner
 
     def _bootstrap_inner(self: Any) -> None:
-        late, started = next_late(), self._started.set
+        turn, started = next_turn(), self._started.set
 
-        def set_then_wait() -> None:
+        def set_then_turn() -> None:
             started()
             del self._started.set
-            wait(late)
+            turn()
 
-        self._started.set = set_then_wait
+        self._started.set = set_then_turn
         inner(self)
 
     module.Thread._bootstrap_inner = _bootstrap_inner

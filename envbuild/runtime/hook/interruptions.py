@@ -1,0 +1,66 @@
+"""Waits of a thread in the midst of its work, at calls: as if others came first there (``turns`` in vary.py).
+
+CPython may go on with another thread between any two instructions, and does so every five milliseconds at most, or
+where a thread waits. What a thread does in less time is therefore done at once nearly always, on a machine that has
+little to do: of a pool's short tasks each is finished before the next one begins, and who takes them, and puts results
+into a list, has the same order in all runs by luck. So a thread waits a little at some of its calls, more and more
+seldom, and no more after ``_WAITS`` of them. Where nothing is to wait (``seed`` 0) all else is done as well.
+
+``sys.setprofile`` finds calls, those of functions written in C too. A thread that has such a function already, of
+``cProfile`` for one, keeps it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import vary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+_GAPS = (6, 6, 8, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320)
+"""Before each wait there are up to so many events: calls and returns."""
+_WAITS = len(_GAPS)
+_SECONDS = (0.0002, 0.0005, 0.001, 0.002)
+"""A wait takes one of these. What it is to change is shorter: what is longer, the interpreter interrupts itself."""
+_SEEDS = 64
+"""More than numbers that one thread draws."""
+
+
+class Interruptions:
+    """Those of one thread, the one that calls ``begin``.
+
+    Args:
+        seed: decides where it waits, and for how long; 0: it does not.
+        wait: waits for some seconds.
+    """
+
+    __slots__ = ("_left", "_made", "_seed", "_wait")
+
+    def __init__(self, seed: int, wait: Callable[[float], None]) -> None:
+        self._seed, self._made, self._wait = seed, 0, wait
+        self._left = self._gap()
+
+    def begin(self) -> None:
+        """Wait at calls from now on."""
+        if sys.getprofile() is None:
+            sys.setprofile(self._event)
+
+    def _gap(self) -> int:
+        return 1 + vary.mixed(self._seed * _SEEDS + 2 * self._made, _GAPS[self._made])
+
+    def _event(self, frame: FrameType, event: str, argument: Any) -> None:
+        self._left -= 1
+        if self._left:
+            return
+        at = vary.mixed(self._seed * _SEEDS + 2 * self._made + 1, len(_SECONDS))
+        self._made += 1
+        if self._made == _WAITS:
+            sys.setprofile(None)
+        else:
+            self._left = self._gap()
+        self._wait(_SECONDS[at] if self._seed else 0.0)
