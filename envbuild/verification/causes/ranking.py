@@ -53,7 +53,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     if cut_off := list(_of_a_limit(evidence)):
         return tuple(cut_off)  # what it had not come to yet differs: calls of the clock, say, did not make that
     called, foreign = (
-        [each for each in of_sources(evidence) if not _is_disproved(evidence, *each)],
+        [_after_a_draw(evidence, *each) for each in of_sources(evidence) if not _is_disproved(evidence, *each)],
         list(of_foreign(evidence)),
     )
     causes = [
@@ -123,6 +123,16 @@ def _is_disproved(evidence: Evidence, cause: Finding, suspect: str) -> bool:
     if not evidence.proven or cause.weight >= PROVEN - 1 or suspect not in SUSPECTS:
         return False
     return suspect not in evidence.proven and suspect not in {ALSO.get(each) for each in evidence.proven}
+
+
+def _after_a_draw(evidence: Evidence, cause: Finding, suspect: str) -> tuple[Finding, str]:
+    """Return a cause, and put the order of tasks behind what was drawn, where both are proven.
+
+    Whoever prints or writes in any order adds to each difference, and what was drawn is there without it.
+    """
+    if suspect == "order" and cause.weight >= PROVEN and {"order", "entropy"} <= {*evidence.proven}:
+        return msgspec.structs.replace(cause, weight=PROVEN - 1), suspect
+    return cause, suspect
 
 
 def _is_own_by_another_name(cause: Finding, written: Collection[str]) -> bool:

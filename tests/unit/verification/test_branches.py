@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,3 +115,16 @@ def test_with_a_gpu_its_branch_may_have_run() -> None:
     """Whether PyTorch finds it is not known."""
     source = "import os, torch\nif torch.cuda.is_available():\n    os.urandom(8)\n"
     assert rank_causes(evidence(source, gpus="all"))
+
+
+def test_what_is_drawn_comes_before_who_comes_first() -> None:
+    """Where both are proven together: order alone is first where it is all that is proven."""
+    source = (
+        "import random, threading\ndraw = random.Random()\ndef work(): print(draw.random())\n"
+        "for _ in range(2): threading.Thread(target=work).start()\n"
+    )
+    given = evidence(source)
+    both = rank_causes(replace(given, proven=("order", "entropy")))
+    assert [cause.where.partition(",")[0] for cause in both[:2]] == ["train.py:2", "train.py:4"]
+    alone = rank_causes(replace(given, proven=("order",)))
+    assert alone[0].where.startswith("train.py:4,")
