@@ -3,9 +3,10 @@
 On a machine that has little to do, threads that were begun one after another come to what they share in that order
 nearly always: three runs are equal by luck. So of the first ``_MOST`` ones that a process begins each waits for up to
 ``_LATEST`` milliseconds before it does what it is for: the earlier ones longer in the second run, any of them in later
-runs. Who begins them does not wait. Each waits a little in the midst of its work, too (interruptions.py). A program
-whose result depends on who comes first has a race. Pythons that are started wait ten times as long before they begin,
-since their starts take longer; those that a shell starts, by their place.
+runs. Who begins them does not wait. Each waits a little in the midst of its work, too (interruptions.py), and those
+that compute at once take turns more often. A program whose result depends on who comes first has a race. Pythons that
+are started wait ten times as long before they begin, since their starts take longer; those that a shell starts, by
+their place.
 
 In the first run nothing waits, and all is called by the same ways: a thread that shows its stack shows the same one,
 and objects have the same addresses where these are fixed.
@@ -14,6 +15,7 @@ and objects have the same addresses where these are fixed.
 from __future__ import annotations
 
 import os
+import sys
 from _thread import allocate_lock
 from zlib import crc32
 
@@ -31,6 +33,8 @@ _MOST = 32
 """Threads and forks of one process that wait, which bounds what waiting costs."""
 _LATEST = 4
 """Milliseconds, whole ones. A thread's start takes 0.05 of these, a switch between two that compute five."""
+_INTERVAL, _SHORTEST = 0.001, 0.0002
+"""Seconds after which a thread that waits for another may go on: in the second run, and at least. CPython has 0.005."""
 _OF_PROGRAMS = 10
 """Times as long as a thread a Python waits, whose start takes 20 to 60 ms with the hook."""
 
@@ -41,6 +45,8 @@ def begin(process: Process) -> None:
     if "turns" in what:
         turns = Turns(number)
         turns.forks()
+        if number:
+            sys.setswitchinterval(max(_INTERVAL / number, _SHORTEST))
         process.turn = turns.begin
         process.late_program = turns.next_program
         late = os.environ.get(LATE, "")
