@@ -1,9 +1,10 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
-The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times`` and ``resource.getrusage`` return a time that
-goes on by one millisecond at each call, and by what was slept. Threads that run nothing of the program's have one that
-goes on for them alone: those of a notebook's kernel send what was printed, and look for their parent once in a second.
-The standard library itself keeps the real one where it waits (``threading``, ``queue``, ``selectors``, ``asyncio``).
+The functions of ``time``, ``datetime.now``, ``uuid.uuid1``, ``os.times``, ``resource.getrusage`` and ``os.wait4``
+return a time that goes on by one millisecond at each call, and by what was slept. Threads that run nothing of the
+program's have one that goes on for them alone: those of a notebook's kernel send what was printed, and look for their
+parent once in a second. The standard library itself keeps the real one where it waits (``threading``, ``queue``,
+``selectors``, ``asyncio``).
 Those of ``time`` are bound methods: where one is an attribute of a class, as ``time.localtime`` is of
 ``logging.Formatter``, it is called without the object, like a function of C.
 
@@ -149,8 +150,20 @@ class Clock:
                 return found
             return type(found)((now / _SECOND, (now - begin) / _SECOND, *found[2:]))
 
+        def with_usage(name: str, wait: Any) -> Any:
+            def waited(*arguments: Any) -> Any:
+                child, status, found = wait(*arguments)
+                now = self.read(f"os.{name}", sys._getframe(1))
+                if now is not None:
+                    found = type(found)((now / _SECOND, (now - begin) / _SECOND, *found[2:]))
+                return child, status, found
+
+            return waited
+
         system.times = all_times
         module.getrusage = getrusage
+        for name in ("wait3", "wait4"):
+            setattr(system, name, with_usage(name, getattr(system, name)))
 
     def _with_default(self, name: str) -> None:
         original: Any = getattr(time, name)

@@ -10,6 +10,7 @@ from envbuild.verification.dataflow.targets import last_name, written
 CLIENT = ".client_address"
 NO_NAME = "bind to no name"
 POLLED = "poll() and recv()"
+POLLED_PROGRAM = "poll() of a program"
 DATED_ANSWER = "headers Date"
 SLOW_CALLBACKS = "slow_callback_duration ="
 _TAKES = frozenset(("recv", "recv_bytes"))
@@ -33,6 +34,22 @@ def polled(tree: ast.Module) -> Iterator[int]:
             if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _TAKES
         }
         yield from (line for name, line in asked.items() if name and name in taken)
+
+
+def polled_programs(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that do one thing or another by whether a program has ended; waiting loops are no such lines."""
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "poll"):
+            continue
+        test, parent = node, above.get(node)
+        while isinstance(parent, ast.Compare | ast.BoolOp | ast.UnaryOp):
+            test, parent = parent, above.get(parent)  # type: ignore[assignment] # each of them is an expression
+        if isinstance(parent, ast.If) and parent.test is test:
+            if not isinstance(parent.body[0], ast.Raise) and isinstance(above.get(node), ast.Compare):
+                yield node.lineno
+        elif isinstance(parent, ast.comprehension) and test in parent.ifs:
+            yield node.lineno
 
 
 def dates_of_answers(tree: ast.Module) -> Iterator[ast.expr]:

@@ -15,13 +15,16 @@ from envbuild.verification.causes.answers import (
     DATED_ANSWER,
     NO_NAME,
     POLLED,
+    POLLED_PROGRAM,
     SLOW_CALLBACKS,
     addresses_of_clients,
     bound_to_no_name,
     dates_of_answers,
     limits_of_callbacks,
     polled,
+    polled_programs,
 )
+from envbuild.verification.causes.chains import OTHERS
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.object_texts import texts_of_objects
 from envbuild.verification.causes.pieces import used_in_pieces
@@ -126,6 +129,9 @@ _IGNORING = lazy(r"-[A-Za-z]*[IE][A-Za-z]*")
 """Options by which Python does not read its environment."""
 _REAPING = frozenset(("os.wait", "os.wait3", "os.wait4", "os.waitid", "os.waitpid"))
 """What says which child has ended; without use for that, it waits for one."""
+ANY_CHILD = "os.waitpid(-1)"
+OWN_PID = "os.getpid for others"
+"""The number of the own process, given to a program or to another process, which may send it a signal then."""
 _STEPS = 2
 """A parameter has a function by default, and an attribute gets it of the parameter."""
 
@@ -285,7 +291,10 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         names = names | {"repr": "builtins.repr", "str": "builtins.str"}
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
+        if name == "os.getpid" and uses.is_given_to(node, OTHERS):
+            name = OWN_PID
         if name and not _is_harmless(node, name) and not (name in _REAPING and uses.is_dropped(node)):
+            name = ANY_CHILD if name == "os.waitpid" and _is_any_child(node) else name
             in_order = ordered or _maintains_order(node)
             yield Call(
                 name=name,
@@ -333,6 +342,7 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
     yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
     yield from (Call(name=POLLED, line=line) for line in polled(tree))
+    yield from (Call(name=POLLED_PROGRAM, line=line) for line in polled_programs(tree))
     yield from (Call(name=NO_NAME, line=line) for line in bound_to_no_name(tree))
     yield from (Call(name=CLIENT, line=each.lineno, use=uses.of(each)) for each in addresses_of_clients(tree))
     yield from (Call(name=SLOW_CALLBACKS, line=line) for line in limits_of_callbacks(tree))
@@ -515,6 +525,11 @@ def _writes_partly(call: ast.Call, name: str) -> bool:
     given = {word.arg for word in call.keywords if not (word.arg == "out" and is_none(word.value))}
     reduces = name.rpartition(".")[2] in _REDUCING
     return name.startswith("numpy.") and "where" in given and "out" not in given and not reduces
+
+
+def _is_any_child(call: ast.Call) -> bool:
+    """Whether ``waitpid`` is to wait for whichever child ends first."""
+    return bool(call.args) and ast.unparse(call.args[0]) == "-1"
 
 
 def _is_false(value: ast.expr) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.turns import loops_that_look
 from envbuild.verification.dataflow.targets import in_pairs, last_name, parsed
+from envbuild.verification.dataflow.uses import Uses
 
 STARTED = frozenset(("Thread", "Process", "Timer"))
 """Last names of what makes something that ``start()`` begins."""
@@ -20,6 +22,8 @@ _ASKED = {
     **dict.fromkeys(("Queue", "SimpleQueue", "LifoQueue", "JoinableQueue"), frozenset(("get", "get_nowait", "empty"))),
 }
 """Last names of what makes something that says who came first or is due, and the methods by which it does."""
+OTHERS = STARTING | {"kill", "killpg", "pidfd_open", "Process"}
+"""Last names of calls that give something to another process, or send it a signal."""
 _INTERRUPTS = frozenset(("send_signal", "kill", "killpg", "terminate"))
 """Last names of calls that act on another process at once."""
 
@@ -115,17 +119,22 @@ def other_readings(source: str, line: int) -> tuple[int, ...]:
             for target in node.targets:
                 if isinstance(target, ast.Name | ast.Attribute):
                     begun = node.lineno, last_name(node.value.func)
-                    began.setdefault(ast.unparse(target), []).append(begun)
+                    began.setdefault(_kept_as(target), []).append(begun)
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Call):
             clock = last_name(node.left.func)
-            lines = {at for at, called in began.get(ast.unparse(node.right), ()) if called == clock}
+            lines = {at for at, called in began.get(_kept_as(node.right), ()) if called == clock}
             if line in lines:
                 found.add(node.lineno)
             elif line == node.lineno:
                 found |= lines
     return tuple(sorted(found - {line}))
+
+
+def _kept_as(target: ast.expr) -> str:
+    """Return the name of something, of an attribute of whatever object: another method may have it under ``other``."""
+    return f".{target.attr}" if isinstance(target, ast.Attribute) else ast.unparse(target)
 
 
 def argument_at(source: str, line: int, names: Collection[str]) -> tuple[int, ...]:
@@ -175,6 +184,16 @@ def interrupts(source: str) -> tuple[int, ...]:
     tree = parsed(source)
     nodes = ast.walk(tree) if tree is not None else ()
     return tuple(sorted({n.lineno for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in _INTERRUPTS}))
+
+
+def own_numbers(source: str) -> tuple[int, ...]:
+    """Return the lines that give the number of the own process to others, which may signal it then."""
+    tree = parsed(source)
+    if tree is None:
+        return ()
+    uses = Uses(tree)
+    asked = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and last_name(node.func) == "getpid")
+    return tuple(sorted({each.lineno for each in asked if uses.is_given_to(each, OTHERS)}))
 
 
 def taken_at(source: str, line: int) -> tuple[int, ...]:

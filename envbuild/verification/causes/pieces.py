@@ -13,6 +13,8 @@ _COLLECTS = frozenset(("append", "extend", "write", "join", "update", "feed", "f
 """Methods to which it is the same in how many pieces they get something, or that keep the pieces for later."""
 
 
+_WHOLE = frozenset(("unpack", "from_bytes"))
+"""Functions that need a number of bytes which was written at once: a pipe does not part what is that short."""
 _HARMLESS = (ast.If, ast.While, ast.UnaryOp, ast.BoolOp, ast.Starred, ast.Attribute, ast.Subscript)
 """Around lines: whether there are any, the last one alone."""
 
@@ -45,7 +47,7 @@ def _is_collected(call: ast.Call, tree: ast.Module, above: Mapping[ast.AST, ast.
     elif isinstance(parent, ast.AugAssign | ast.BinOp | ast.Expr):
         return True
     elif isinstance(parent, ast.Call):
-        return last_name(parent.func) in _COLLECTS
+        return last_name(parent.func) in _COLLECTS | _WHOLE
     names = {each.id for each in targets if isinstance(each, ast.Name)}
     if not names:
         return not targets and not isinstance(parent, ast.Attribute)

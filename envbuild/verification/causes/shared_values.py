@@ -10,6 +10,7 @@ from envbuild.core.patterns import lazy
 from envbuild.verification.dataflow.in_threads import given_to_others
 from envbuild.verification.dataflow.targets import base_name, last_name, parsed, stored
 
+_MANAGERS = frozenset(("Manager", "SyncManager"))
 _VALUES, _ARRAYS = frozenset(("Value", "RawValue")), frozenset(("Array", "RawArray"))
 """Last names of what makes one."""
 
@@ -42,17 +43,39 @@ def updated_by_several(source: str) -> tuple[int, ...]:
     if tree is None:
         return ()
     threads = _THREADS.search(source) is not None
+    made = {last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     found = set[int]()
-    for function in _run_by_several(tree):
+    for function in run_by_several(tree):
+        given = set() if made.isdisjoint(_ARRAYS | _MANAGERS) else _given(function)
         own = {name for node in ast.walk(function) for name in _stored(node)} - _given(function)
-        updates = _Updates(values=True, given=set(), own=own if threads else None, rows=True)
+        updates = _Updates(values=True, given=given, own=own if threads else None, rows=True)
         found |= {*updates.unlocked(function), *(_numbered(function, own) if threads else ())}
+        found |= {*_of_others(function, given)}
     return tuple(sorted(found))
 
 
+def _of_others(function: _Function, given: Set[str]) -> Iterator[int]:
+    """Yield the lines that read other items of what a function is given and writes into: those of others."""
+    items = [node for node in ast.walk(function) if isinstance(node, ast.Subscript) and last_name(node.value) in given]
+    written = {(last_name(each.value), ast.unparse(each.slice)) for each in items if isinstance(each.ctx, ast.Store)}
+    tables = {name for name, _ in written}
+    for each in items:
+        key = last_name(each.value), ast.unparse(each.slice)
+        if isinstance(each.ctx, ast.Load) and key[0] in tables and key not in written:
+            yield each.lineno
+
+
 def _numbered(function: _Function, own: Set[str]) -> Iterator[int]:
-    """Yield the lines that give something the next number, by how many there are: who comes first has the first one."""
+    """Yield the lines that give something the next number, by how many there are: who comes first has the first one.
+
+    Or what comes next of an iterator that others have, too.
+    """
     for node in ast.walk(function):
+        if isinstance(node, ast.Call) and last_name(node.func) == "next" and isinstance(node.func, ast.Name):
+            shared = node.args[0] if node.args else node
+            if isinstance(shared, ast.Name | ast.Attribute) and base_name(shared) not in own:
+                yield node.lineno
+            continue
         if isinstance(node, ast.Call) and last_name(node.func) == "setdefault" and isinstance(node.func, ast.Attribute):
             table, values, line = node.func.value, node.args[1:], node.lineno
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
@@ -64,12 +87,15 @@ def _numbered(function: _Function, own: Set[str]) -> Iterator[int]:
             yield line
 
 
-def _run_by_several(tree: ast.Module) -> list[_Function]:
+def run_by_several(tree: ast.Module) -> list[_Function]:
     """Return the functions of a file that threads and processes run, and those that these call; all if it forks."""
     functions = [node for node in ast.walk(tree) if isinstance(node, _Function)]
     if any(isinstance(node, ast.Call) and last_name(node.func) == _FORK for node in ast.walk(tree)):
         return functions
-    names = {last_name(each) for each in given_to_others(tree)}
+    given = [*given_to_others(tree)]
+    names = {last_name(each) for each in given}
+    if any(isinstance(each, ast.Call) for each in given):  # an object: ``pool.map(Augmenter(), pictures)``
+        names.add("__call__")
     known = set[str]()
     while names - known:
         known |= names

@@ -25,6 +25,7 @@ from envbuild.verification.causes.chains import (
     begun_at,
     interrupts,
     other_readings,
+    own_numbers,
     taken_at,
     value_lines,
     waits_in_turns,
@@ -39,6 +40,7 @@ from envbuild.verification.causes.evidence import (
     Evidence,
     Operation,
 )
+from envbuild.verification.causes.meanwhile import read_meanwhile
 from envbuild.verification.causes.pools import POOLS, tasks_of, waits_for_each
 from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
 from envbuild.verification.causes.queues import has_one_order
@@ -79,6 +81,8 @@ _KEY = ".authkey"
 _CHANGED = frozenset(("getmtime", "getctime", "st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"))
 """What shows which of several files was written last, and so in which order tasks ended that wrote them."""
 _SHARED_VALUES = frozenset(("multiprocessing.Value", "multiprocessing.RawValue"))
+_SHARED_TABLES = frozenset(f"multiprocessing.{kind}" for kind in ("Array", "RawArray", "list", "dict"))
+_HANDLER = "signal.signal"
 _SHARED = "give each task what it needs as arguments: what workers share or keep depends on which task came before"
 _ASYNC_LIMIT = "asyncio.timeout"
 _ROTATING, _LOGGED = "logging.handlers.TimedRotatingFileHandler", "logging."
@@ -211,7 +215,7 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
                 lines += [line for line, _ in given[:SHOWN]]
                 lines += updated_by_several(source)[: SHOWN - 1]
                 in_order[key] = in_order.get(key, True) and bool(given) and all(kept for _, kept in given)
-            lines += _further_lines(source, call, row, shown)[:SHOWN]
+            lines += _further_lines(source, call, row, shown)[: SHOWN + 1]
             named = [f"{path}:{line}" for line in lines]
             if shown == "proven" and row.get("fixed") == "order":  # what is done at once was begun there
                 named += [inside(place) for place in evidence.places if of_project(place)][:SHOWN]
@@ -324,11 +328,16 @@ def _further_lines(source: str, call: Call, row: Mapping[str, Any], shown: str) 
         return other_readings(source, call.line) if shown == "culprit" else ()
     if call.name.rpartition(".")[2] in CONCURRENT:
         begun = begun_at(source, call.line) if call.name.rpartition(".")[2] in STARTED else ()
-        seen = (*updated_by_several(source)[: SHOWN - 1], *interrupts(source), *waits_in_turns(source))
+        seen = (*updated_by_several(source)[: SHOWN - 1], *read_meanwhile(source)[: SHOWN - 1])
+        seen += (*interrupts(source), *waits_in_turns(source))
         seen += attribute_lines(source, _CHANGED)
         return (*begun[: SHOWN - 1], *seen)
     if call.name == MEANWHILE:
         return begins(source)
+    if call.name in _SHARED_TABLES:
+        return updated_by_several(source)[: SHOWN - 1]
+    if call.name == _HANDLER:
+        return own_numbers(source)
     if call.name in _SHARED_VALUES:
         return (*value_lines(source)[: SHOWN - 1], *(line for line, _ in tasks_of(source)))
     words = [each.partition("=")[0] for each in (*row.get("only", ()), *row.get("but", ()))]

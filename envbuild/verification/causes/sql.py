@@ -33,7 +33,7 @@ def sets_seed(text: str) -> bool:
 
 
 def asked_in(text: str, *, seeded: bool) -> Iterator[tuple[str, int]]:
-    """Yield what a text asks for, ``TIME``, ``RANDOM`` or ``THREADS``, with its line in the text from 0: the first one.
+    """Yield what a text asks for, ``TIME``, ``RANDOM`` or ``THREADS``, with its lines in the text from 0.
 
     Args:
         text: that may be SQL.
@@ -45,5 +45,6 @@ def asked_in(text: str, *, seeded: bool) -> Iterator[tuple[str, int]]:
         (THREADS, _THREADS, True),
         (RANDOM, _RANDOM, is_query and not seeded),
     ):
-        if wanted and (found := pattern.search(text)) is not None:
-            yield name, text.count("\n", 0, found.start())
+        if wanted:
+            lines = (text.count("\n", 0, found.start()) for found in pattern.finditer(text))
+            yield from ((name, line) for line in dict.fromkeys(lines))

@@ -1,6 +1,7 @@
 """Sheets of workbooks (.xlsx): columns of measurements, by the names in their first row, as in other tables.
 
-All other numbers below such names count under the name of their column, by which experiments know what they may be.
+All other numbers below such names count under the name of their column, by which experiments know what they may be. A
+sheet of two columns whose first row has no second name has names in its first column.
 
 Source: ECMA-376, part 1, 18.3 (worksheets), 18.4 (shared strings).
 """
@@ -25,6 +26,7 @@ _VALUE = lazy(r"<v>([^<]*)</v>")
 _STRING, _TEXT = lazy(r"<si>([^<]*(?:<(?!si>|/si>)[^<]*)*)</si>|<si/>"), lazy(r"<t\b[^>]*>([^<]*)</t>")
 _MOMENT = lazy(r"\d{4}-\d\d-\d\d|\d\d:\d\d")
 """In what is no name, such as the second cell of ``exported_at  2026-11-29T15:52:10``."""
+_PAIR = 2
 _NUMBER = lazy(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
@@ -48,24 +50,42 @@ def without_measurements(out: Canonical, path: str, text: str, strings: list[str
     names = {found[1]: _named(found, strings) for found in _CELL.finditer(head[0])}
     names = {at: "" if _MOMENT.search(name) is not None else name for at, name in names.items()}
     kinds = {at: kind_of(name) for at, name in names.items()}
+    if len(names) == _PAIR and not [*names.values()][1]:
+        return _without_pairs(out, path, text, strings)
     if len({*names.values()}) < len(names):
         return text
 
     def apart(found: re.Match[str]) -> str:
-        name, value = names.get(found[1]), _VALUE.fullmatch(found[3])
-        of_type = _TYPE.search(found[2] or "")
-        if not name or value is None or (of_type is not None and of_type[1] != "n"):
-            return found[0]
-        if _NUMBER.fullmatch(value[1]) is None:
-            return found[0]
-        kind, number = kinds[found[1]], float(value[1])
-        if kind in ("time", "rate", "memory") and number >= 0 and may_be_memory(name, number):
-            out.leave_out(below(path, name), value[1], kind)
-            return found[0].replace(value[0], f"<v>⟨{kind}⟩</v>")
-        out.add(below(path, name), value[1])
-        return found[0].replace(value[0], "<v>⟨number⟩</v>")
+        name = names.get(found[1])
+        return _apart(out, path, found, name, kinds[found[1]]) if name else found[0]
 
     return text[: head.end()] + _CELL.sub(apart, text[head.end() :])
+
+
+def _without_pairs(out: Canonical, path: str, text: str, strings: list[str]) -> str:
+    """Return a sheet of names and values, ``elapsed (s)  0.021``, without the numbers next to a name."""
+
+    def apart(row: re.Match[str]) -> str:
+        cells = [*_CELL.finditer(row[0])]
+        name = _named(cells[0], strings) if len(cells) == _PAIR else ""
+        if not name or _MOMENT.search(name) is not None:
+            return row[0]
+        value = _apart(out, path, cells[1], name, kind_of(name))
+        return row[0][: cells[1].start()] + value + row[0][cells[1].end() :]
+
+    return _ROW.sub(apart, text)
+
+
+def _apart(out: Canonical, path: str, cell: re.Match[str], name: str, kind: str | None) -> str:
+    """Return a cell without its number, which counts by a name, or is left out for what that is."""
+    value, of_type = _VALUE.fullmatch(cell[3]), _TYPE.search(cell[2] or "")
+    if value is None or (of_type is not None and of_type[1] != "n") or _NUMBER.fullmatch(value[1]) is None:
+        return cell[0]
+    if kind in ("time", "rate", "memory") and float(value[1]) >= 0 and may_be_memory(name, float(value[1])):
+        out.leave_out(below(path, name), value[1], kind)
+        return cell[0].replace(value[0], f"<v>⟨{kind}⟩</v>")
+    out.add(below(path, name), value[1])
+    return cell[0].replace(value[0], "<v>⟨number⟩</v>")
 
 
 def _named(cell: re.Match[str], strings: list[str]) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.dataflow.targets import number_of, numbers
+from envbuild.verification.dataflow.targets import last_name, number_of, numbers
 
 Use = Literal["", "printed", "seed", "waited", "unused", "decides"]
 
@@ -95,6 +95,15 @@ class Uses:
     def is_dropped(self, value: ast.expr) -> bool:
         """Whether nothing takes a value: it is a statement by itself."""
         return isinstance(self._parents.get(value), ast.Expr)
+
+    def is_given_to(self, value: ast.expr, functions: Collection[str]) -> bool:
+        """Whether a value is in an argument of a call of a function, by its last name."""
+        child, parent = value, self._parents.get(value)
+        while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.Call) and child is not parent.func and last_name(parent.func) in functions:
+                return True
+            child, parent = parent, self._parents.get(parent)  # type: ignore[assignment] # an expression within one
+        return False
 
     def is_tried_again(self, call: ast.Call) -> bool:
         """Whether a call is made again if it takes too long: what is done then begins a loop anew, and no more."""
