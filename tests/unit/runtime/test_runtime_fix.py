@@ -45,6 +45,25 @@ def test_all_clocks_follow_the_setting() -> None:
 
 
 @pytest.mark.subprocess
+def test_the_time_that_a_child_used_follows_the_clock_too() -> None:
+    """Where it is asked for with the child's end; how that was is real."""
+    found = _found(
+        "fix_clock",
+        "import os\n"
+        "fix_clock.Clock(callers, f'{10**18}/{10**9}/1').install()\n"
+        "def child(code):\n"
+        "    number = os.fork()\n"
+        "    if not number: os._exit(code)\n"
+        "    return number\n"
+        "one, other = child(3), os.wait4(child(0), 0)\n"
+        "_, status, usage = os.wait3(0)\n"
+        "print(json.dumps([other[1], other[2].ru_utime, other[2].ru_stime, os.waitstatus_to_exitcode(status), "
+        "usage.ru_utime]))\n",
+    )
+    assert found == [0, 10**9 + 1, 1, 3, 10**9 + 2]
+
+
+@pytest.mark.subprocess
 def test_a_line_that_gets_the_real_time_moves_no_other_lines_time() -> None:
     """Each other line has a time of its own: how often one asks may depend on the real time of the first."""
     program = (

@@ -12,6 +12,7 @@ from envbuild.verification.causes.chains import (
     begun_at,
     interrupts,
     other_readings,
+    own_numbers,
     taken_at,
     value_lines,
     waits_in_turns,
@@ -75,6 +76,8 @@ def test_what_asks_who_came_first(source: str, line: int, found: tuple[int, ...]
         ("t = time.perf_counter()\nwork()\ns += time.perf_counter() - t\n", 1, (3,)),
         ("t = time.perf_counter()\nwork()\ns += time.perf_counter() - t\n", 3, (1,)),
         ("self.t = clock()\nif clock() - self.t > 3:\n    stop()\n", 1, (2,)),
+        ("self.saved = time.time()\nage = time.time() - state.saved\n", 1, (2,)),
+        ("self.saved = time.time()\nage = time.time() - state.seen\n", 1, ()),
         ("t = time.time()\ns = time.monotonic() - t\n", 1, ()),
         ("t = time.time()\ns = time.time() - u\n", 1, ()),
         ("t = time.time()\ns = t - time.time()\n", 1, ()),
@@ -91,6 +94,15 @@ def test_an_argument_on_a_line_of_its_own() -> None:
     assert argument_at(source, 1, ["workers"]) == (3,)
     assert argument_at(source, 1, ["seed"]) == ()
     assert argument_at("Word2Vec(corpus, workers=4)\n", 1, ["workers"]) == ()
+
+
+def test_who_gets_the_number_of_the_own_process() -> None:
+    """A program or a process that is given it may signal this one."""
+    source = (
+        "pid = os.getpid()\nPopen(['sh', 'stop.sh', str(os.getpid())])\nos.kill(os.getpid(), 15)\nprint(os.getpid())\n"
+    )
+    assert own_numbers(source) == (2, 3)
+    assert own_numbers("def (") == ()
 
 
 def test_lines_that_read_an_attribute() -> None:

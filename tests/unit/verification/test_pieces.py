@@ -38,6 +38,7 @@ SPLIT = "    lines = (rest + chunk).split(b'\\n')\n    rest = lines.pop()\n"
         ("data = b''\nwhile len(data) < 8:\n    data += s.recv(8 - len(data))\n", []),
         ("def read(n):\n    chunk = s.recv(n)\n    return chunk\n", []),
         ("digest.update(s.recv(9))\n", []),
+        ("(value,) = struct.unpack('d', os.read(fd, 8))\n", []),
         # a whole object, a byte, a datagram
         ("found = connection.recv()\nuse(found)\n", []),
         ("os.read(fd, 1)\n", []),

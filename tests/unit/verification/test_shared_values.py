@@ -49,6 +49,7 @@ def test_items_of_shared_arrays_too(source: str, lines: list[int]) -> None:
     assert [*lost_updates(ast.parse("bins = [0.0] * 9\n" + source))] == []
 
 
+_SCORES = "Process(target=f, args=(0, Array('d', 4)))\ndef f(n, s):\n"
 _POOL = "pool = ThreadPool(2)\npool.map(f, parts)\n"
 
 
@@ -71,6 +72,12 @@ _POOL = "pool = ThreadPool(2)\npool.map(f, parts)\n"
         (_POOL + "def f(part):\n    with lock:\n        ids[part] = len(ids)\n", (5,)),
         (_POOL + "def f(part):\n    with lock:\n        ids[part] = len(part)\n", ()),
         (_POOL + "def f(part):\n    ids = {}\n    ids[part] = len(ids)\n", ()),
+        (_POOL + "def f(part):\n    use(next(numbers), next(iter(part)))\n", (4,)),
+        (_POOL + "def f(part):\n    own = iter(part)\n    use(next(own))\n", ()),
+        ("pool = ThreadPool(2)\npool.map(A(), x)\nclass A:\n  def __call__(self, x):\n    next(self.turns)\n", (5,)),
+        (_SCORES + "    s[n] = g(n)\n    best = max(range(4), key=lambda k: s[k])\n", (4,)),
+        (_SCORES + "    s[n] = g(s[n])\n    t = r[0]\n", (3,)),
+        ("Process(target=f)\nvisits = Manager().dict()\ndef f(v, p):\n    v[p] = v.get(p, 0) + 1\n", (4,)),
         ("def f(m):\n    m[0] += 1\n", ()),
         ("def (", ()),
     ],

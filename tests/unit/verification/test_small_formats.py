@@ -156,6 +156,17 @@ def test_columns_of_sheets(
     assert (_why(*books) == "") is same
 
 
+def test_names_may_be_in_the_first_column() -> None:
+    """Of a sheet whose first row has a name and its value; numbers count by them, or are left out."""
+    first = ("rows", 60)
+    assert _why(*(_book(first, [("elapsed (s)", each), ("rmse", 0.5)]) for each in (0.125, 0.25))) == ""
+    found = _why(*(_book(first, [("elapsed (s)", 0.125), ("rmse", each)]) for each in (0.5, 0.75)))
+    assert found == "xl/worksheets/sheet1.xml.rmse: 0.5 → 0.75"
+    assert _why(*(_book(("rows", each), [("elapsed (s)", 0.5)]) for each in (60, 61))) != ""
+    assert _why(*(_book(first, [("elapsed (s)", each, 1)]) for each in (0.125, 0.25))) != ""
+    assert _why(*(_book(first, [("elapsed (s)", each)]) for each in (0.125, "none"))) != ""
+
+
 def test_a_time_in_the_first_row_names_no_column() -> None:
     """It is the value of the cell to its left; what is below it counts without a name."""
     one, other = "2026-11-29T12:58:03", "2026-11-29T12:58:04"
