@@ -113,8 +113,8 @@ PARALLEL = {
 """The same for what adds values up over ranks: how it does is recorded, nothing is set."""
 SHOWN = {"matplotlib.backend_bases": "for_matplotlib.set_up"}
 """The same for what would go to a screen: it is kept, nothing is set."""
-TURNS = {"threading": "for_threads.set_up"}
-"""The same for what begins threads, in runs that vary which of them comes first."""
+TURNS = {"threading": "for_threads.set_up", "multiprocessing.process": "for_threads.set_up_processes"}
+"""The same for what begins threads and processes, in runs that vary which of them comes first."""
 METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}

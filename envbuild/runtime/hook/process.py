@@ -66,6 +66,8 @@ class Process:
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.turn: Callable[[], Callable[[], None]] | None = None
         """Returns what the thread that begins next calls first; None unless turns are varied (``turns``)."""
+        self.own_turn: Callable[[], None] | None = None
+        """Interrupts the first thread from now on; None unless turns are varied."""
         self.late_program: Callable[[], str] | None = None
         """Returns how long the Python that is started next waits, ms, as a text; None unless that is varied."""
         self.own_wait = 0.0

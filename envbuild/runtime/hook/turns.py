@@ -48,6 +48,7 @@ def begin(process: Process) -> None:
         if number:
             sys.setswitchinterval(max(_INTERVAL / number, _SHORTEST))
         process.turn = turns.begin
+        process.own_turn = turns.interrupt_own(process.path)
         process.late_program = turns.next_program
         late = os.environ.get(LATE, "")
         if late.isdigit() and len(late) < 4:
@@ -81,6 +82,10 @@ class Turns:
         """Interrupt the thread or fork that was begun as the one of a number."""
         if at < _MOST:
             Interruptions(self.number and self.number * _MOST + at, wait).begin()
+
+    def interrupt_own(self, path: str) -> Callable[[], None]:
+        """Return what interrupts the first thread of a Python that others started, by its place among these."""
+        return lambda: self._interrupt(crc32(path.encode("utf-8", "surrogateescape")) % _MOST)
 
     def forks(self) -> None:
         """Have forked children wait from now on; their own ones are counted anew."""

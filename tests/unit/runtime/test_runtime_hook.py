@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -419,15 +420,25 @@ def test_threads_are_interrupted_at_some_calls(monkeypatch: pytest.MonkeyPatch) 
         event = kept.pop()
         assert event is not None
         while not kept:
-            event(None, "call", None)
+            event(sys._getframe(), "call", None)
             events.append(-1)  # an event that ends
         assert kept.pop() is None
     waits = {seed: [each for each in events if each >= 0] for seed, events in found.items()}
     assert {*waits[0]} == {0.0}
     assert all(0 < each <= 0.002 for each in (*waits[1], *waits[2]))
-    assert all(len(each) == 14 for each in waits.values())
+    assert all(len(each) == 25 for each in waits.values())
     assert all(sum(each >= 0 for each in events[:35]) >= 3 for events in found.values())
     assert found[1] != found[2]
+    calls = found[1].index(next(each for each in found[1] if each >= 0))
+    own, waits_now = types.SimpleNamespace(f_code=interruptions.Interruptions.begin.__code__), list[float]()
+    interruptions.Interruptions(1, waits_now.append).begin()
+    event = kept.pop()
+    assert event is not None
+    for _ in range(calls + 9):
+        event(own, "call", None)
+    assert waits_now == []
+    event(sys._getframe(), "call", None)
+    assert len(waits_now) == 1
 
 
 def test_listings_come_in_another_order(tree: Tree, tmp_path: Path) -> None:

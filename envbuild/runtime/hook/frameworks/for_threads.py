@@ -1,4 +1,4 @@
-"""``threading``: threads that wait before they do what they are for (turns.py).
+"""``threading``: threads that wait before they do what they are for (turns.py). ``multiprocessing``: processes, too.
 
 ``Thread.start`` returns when the new thread has set ``_started``, right before its ``run`` (Python 3.10 to 3.14).
 """
@@ -31,3 +31,18 @@ def set_up(module: Any, process: Process) -> None:
         inner(self)
 
     module.Thread._bootstrap_inner = _bootstrap_inner
+
+
+def set_up_processes(module: Any, process: Process) -> None:
+    """Have processes that are no forks, but Pythons of their own, be interrupted once they do what they are for."""
+    own_turn = process.own_turn
+    if own_turn is None:
+        return
+    bootstrap = module.BaseProcess._bootstrap
+
+    def _bootstrap(self: Any, *arguments: Any, **options: Any) -> Any:
+        if not process.forked:
+            own_turn()
+        return bootstrap(self, *arguments, **options)
+
+    module.BaseProcess._bootstrap = _bootstrap
