@@ -34,40 +34,44 @@ _SEEDS = 64
 class Interruptions:
     """Those of one thread, the one that calls ``begin``.
 
+    All that a call needs is kept here: as a Python ends, modules lose what they have, and objects of the program still
+    make calls.
+
     Args:
         seed: decides where it waits, and for how long; 0: it does not.
         wait: waits for some seconds.
     """
 
-    __slots__ = ("_left", "_made", "_seed", "_wait")
+    __slots__ = ("_end", "_left", "_own", "_plan", "_wait")
 
     def __init__(self, seed: int, wait: Callable[[float], None]) -> None:
-        self._seed, self._made, self._wait = seed, 0, wait
-        self._left = self._gap()
+        self._plan, self._wait, self._own, self._end = iter(_planned(seed)), wait, _OWN, sys.setprofile
+        self._left, _ = next(self._plan)
 
     def begin(self) -> None:
         """Wait at calls from now on."""
         if sys.getprofile() is None:
             sys.setprofile(self._event)
 
-    def _gap(self) -> int:
-        return 1 + vary.mixed(self._seed * _SEEDS + 2 * self._made, _GAPS[self._made])
-
     def _event(self, frame: FrameType, event: str, argument: Any) -> None:
         self._left -= 1
         if self._left:
             return
-        if frame.f_code.co_filename.startswith(_OWN):  # a line that an experiment marks is written at once, as others
+        if frame.f_code.co_filename.startswith(self._own):  # a line that an experiment marks is written at once
             self._left = 1
             return
-        at = vary.mixed(self._seed * _SEEDS + 2 * self._made + 1, len(_SECONDS))
-        self._made += 1
-        if self._made == _WAITS:
-            sys.setprofile(None)
-        else:
-            self._left = self._gap()
-        self._wait(_SECONDS[at] if self._seed else 0.0)
+        self._left, seconds = next(self._plan)
+        if not self._left:
+            self._end(None)
+        self._wait(seconds)
 
 
 _OWN = Interruptions.begin.__code__.co_filename.rpartition("/")[0] + "/"
 """Where this package's own functions are: the program knows nothing of their calls."""
+
+
+def _planned(seed: int) -> list[tuple[int, float]]:
+    """Return how many events there are before each wait, and how long the wait before that takes; 0 after the last."""
+    gaps = [1 + vary.mixed(seed * _SEEDS + 2 * at, gap) for at, gap in enumerate(_GAPS)]
+    waits = [_SECONDS[vary.mixed(seed * _SEEDS + 2 * at + 1, len(_SECONDS))] if seed else 0.0 for at in range(_WAITS)]
+    return list(zip([*gaps, 0], [0.0, *waits], strict=False))

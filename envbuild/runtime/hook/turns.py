@@ -45,8 +45,8 @@ def begin(process: Process) -> None:
     if "turns" in what:
         turns = Turns(number)
         turns.forks()
-        if number:
-            sys.setswitchinterval(max(_INTERVAL / number, _SHORTEST))
+        intervals = sys.getswitchinterval(), max(_INTERVAL / max(number, 1), _SHORTEST)
+        sys.setswitchinterval(intervals[number > 0])
         process.turn = turns.begin
         process.own_turn = turns.interrupt_own(process.path)
         process.late_program = turns.next_program
@@ -119,8 +119,8 @@ class Turns:
 
 
 def wait(seconds: float) -> None:
-    """Wait, by the real clock: an experiment may have fixed ``time.sleep``."""
-    if seconds:
+    """Wait, by the real clock: an experiment may have fixed ``time.sleep``. Not when this Python has nearly ended."""
+    if seconds and allocate_lock is not None:
         lock = allocate_lock()
         lock.acquire()
         lock.acquire(True, seconds)
