@@ -42,7 +42,7 @@ from envbuild.verification.causes.evidence import (
 )
 from envbuild.verification.causes.meanwhile import read_meanwhile
 from envbuild.verification.causes.pools import POOLS, tasks_of, waits_for_each
-from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.causes.proofs import BESIDE_PROVEN, PROVEN, REFUTED, tried
 from envbuild.verification.causes.queues import has_one_order
 from envbuild.verification.causes.routes import inside, of_package, of_project
 from envbuild.verification.causes.shared_values import updated_by_several
@@ -250,6 +250,10 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
             weight, why = max(weight, _DECIDES), f"{why}, and decides what the program does"
         else:
             weight = _sharpened(row["kind"], weight, facts)
+        if (
+            row.get("weight", _WEIGHTS[row["kind"]]) > REFUTED
+        ):  # what an experiment did not reach is no phantom for that
+            weight = max(weight, REFUTED + 1)
         weight_alone = weight
         weight, why = tried(evidence, shown, weight, why)
         attempt = _SHARED if in_order.get((name, use, shown)) else str(row["attempt"])

@@ -128,3 +128,10 @@ def test_what_is_drawn_comes_before_who_comes_first() -> None:
     assert [cause.where.partition(",")[0] for cause in both[:2]] == ["train.py:2", "train.py:4"]
     alone = rank_causes(replace(given, proven=("order",)))
     assert alone[0].where == "train.py:4"
+
+
+def test_what_an_experiment_does_not_reach_is_still_named() -> None:
+    """Tasks in order leave workers of a loader as they are: that runs differ then says nothing of what these share."""
+    source = "import multiprocessing\ncount = multiprocessing.Value('l', 0)\nrun(count)\n"
+    found = rank_causes(replace(evidence(source), refuted=("order",), traced=True))
+    assert [cause.where for cause in found] == ["train.py:2"]
