@@ -187,7 +187,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
 
 def _note_verdict(session: Session, verdict: Verdict) -> None:
     """Put the verdict into the records of its runs: a list of runs names what is identical for all that is known."""
-    if verdict.outcome not in ("identical", "different"):
+    if verdict.outcome not in ("identical", "different") or not verdict.compared:
         return
     for run in session.runs:
         record = msgspec.structs.replace(run.record, judged=verdict.outcome)

@@ -72,6 +72,6 @@ _OWN = Interruptions.begin.__code__.co_filename.rpartition("/")[0] + "/"
 
 def _planned(seed: int) -> list[tuple[int, float]]:
     """Return how many events there are before each wait, and how long the wait before that takes; 0 after the last."""
-    gaps = [1 + vary.mixed(seed * _SEEDS + 2 * at, gap) for at, gap in enumerate(_GAPS)]
-    waits = [_SECONDS[vary.mixed(seed * _SEEDS + 2 * at + 1, len(_SECONDS))] if seed else 0.0 for at in range(_WAITS)]
+    gaps = [1 + vary.drawn(seed * _SEEDS + 2 * at, gap) for at, gap in enumerate(_GAPS)]
+    waits = [_SECONDS[vary.drawn(seed * _SEEDS + 2 * at + 1, len(_SECONDS))] if seed else 0.0 for at in range(_WAITS)]
     return list(zip([*gaps, 0], [0.0, *waits], strict=False))

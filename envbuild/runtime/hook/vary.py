@@ -252,14 +252,7 @@ def _shuffle(entries: list[Any], number: int) -> None:
         entries[last], entries[other] = entries[other], entries[last]
 
 
-def mixed(number: int, below: int) -> int:
+def drawn(number: int, below: int) -> int:
     """Return a number below another one, from the high bits of the generator's state after a first one."""
     state = ((number + 1) * _MULTIPLIER + _INCREMENT) & _MASK
     return (((state * _MULTIPLIER + _INCREMENT) & _MASK) >> 33) % below
-
-
-def drawn(number: int, below: int) -> int:
-    """Return a number below another one, drawn by a first one."""
-    order = list(range(below))
-    _shuffle(order, number)
-    return order[0]

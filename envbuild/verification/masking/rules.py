@@ -317,15 +317,6 @@ TABLE = (
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
     _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{5}\b"),
-    # One that the system has chosen: from 32768 to 60999.
-    _rule(
-        "addresses",
-        "port",
-        "port",
-        r"(?P<keep>\b(?:listens|listening|serves|serving|runs|running|bound|started) (?:at|on|to) port )"
-        r"(?:327[7-9]\d|3276[89]|32[89]\d\d|3[3-9]\d{3}|[45]\d{4}|60\d{3})(?!\d)",
-        guessed=True,
-    ),
     _rule(
         "addresses",
         "port",
