@@ -41,6 +41,8 @@ MASKED = [
     ("times", "2026-11-21 05:16:03,123 INFO loss 0.25", "2026-11-21 05:16:04,999 INFO loss 0.25"),
     ("times", "Sat Nov 21 05:16:03 2026", "Sat Nov 21 05:16:04 2026"),
     ("times", "[05:16:03] epoch 1", "[05:16:04] epoch 1"),
+    ("times", "waited 0.03 s for mesh.json", "waited 0.06 s for mesh.json"),
+    ("times", "slept for 12.5 ms before the next try", "slept for 12.8 ms before the next try"),
     ("times", "exported at 05:16:03: 60 rows", "exported at 05:16:04: 60 rows"),
     ("times", "runs/20261121_051603/w.npy", "runs/20261121_051604/w.npy"),
     ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
@@ -171,6 +173,8 @@ MASKED = [
 
 SEEN = [
     ("test accuracy = 0.9063", "test accuracy = 0.9067"),
+    ("waited 3 rounds for mesh.json", "waited 4 rounds for mesh.json"),
+    ("trained 0.3 s for epoch 1", "trained 0.4 s for epoch 1"),
     ("loss 0.25", "loss 0.26"),
     ("epoch 1", "epoch 2"),
     ("loss 0.25 min 0.1", "loss 0.26 min 0.1"),
