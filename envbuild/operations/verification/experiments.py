@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from envbuild.operations.events import Events
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.other_programs import differing_programs
+from envbuild.operations.verification.parting import parted
 from envbuild.verification.causes.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.causes.odds import MOST, Luck, luck_of
+from envbuild.verification.causes.partings import acting
 from envbuild.verification.causes.proofs import only_imports_list
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ def with_experiments(
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     sizes = [len(group) for group in session.judge().groups]
     found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
+    if not found.proven or acting(found.proven):
+        found = replace(found, parting=parted(laboratory, found))
     if laboratory.refused:
         end = f"experiments ended after {laboratory.runs_made} runs"
         notes = [*notes, f"{end}: whether something else makes runs differ was not decided"]

@@ -168,6 +168,24 @@ class Laboratory:
         """
         return self._runs(count, purpose, self._variables(fixed), varied, look=look)
 
+    def followed(
+        self, fixed: Sequence[str], again: str, look: Callable[[Repeated, Ran], None], *, moved: bool
+    ) -> list[Ran]:
+        """Run twice with suspects fixed, line by line; ``look`` is called with each run while its record is there.
+
+        Args:
+            fixed: suspects.
+            again: says that this is not the first pair.
+            look: see above.
+            moved: the second run has a larger environment, which moves objects in memory.
+        """
+        purpose = f"where runs part{again}"
+        variables = self._variables((*fixed, "path"))
+        if not moved:
+            return self._runs(2, purpose, variables, look=look)
+        shifted = {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT}
+        return [*self._runs(1, purpose, variables, look=look), *self._runs(1, purpose, shifted, look=look)]
+
     def equal(self, *groups: Sequence[Ran]) -> bool:
         """Whether there are runs, and all of them are equal."""
         from envbuild.verification.judge import judge

@@ -10,8 +10,8 @@ run with it is an experiment and no run of the program: nothing of it is kept.
 files and of the kernel, or ``figures=NUMBER`` of memory alone (fix_figures.py), ``processes=NUMBER``, of which so many
 numbers are skipped (vary.py), ``memory`` that is filled (fix_memory.py), ``limits`` of time, which are reached later
 (fix_limits.py), ``collection`` of garbage, which is off. ``programs`` fixes nothing: it has the record show whether
-other programs gave the same output for the same input (fix_programs.py), and ``lines`` has printed lines say which
-thread they are by (fix_lines.py).
+other programs gave the same output for the same input (fix_programs.py), ``lines`` has printed lines say which
+thread they are by (fix_lines.py), and ``path`` notes which way the first thread takes (fix_path.py).
 
 An entry of the record (``asked``) is a line that asked for what was fixed: ``suspect``, ``call``, ``file``, ``line``,
 ``module`` (who called: a package, or the program), ``place`` (the innermost line of the project on the way, or that
@@ -96,3 +96,7 @@ def begin(process: Process) -> None:
         from . import fix_addresses
 
         fix_addresses.install()
+    if "path" in wanted and not process.path:
+        from . import fix_path
+
+        fix_path.install(callers, process.folder)

@@ -79,6 +79,7 @@ class Evidence:
         scripts: texts of files of the project that are no Python and that its sources start, by path.
         places: lines, as in ``Culprit``, that begin what runs concurrently, where its order is proven.
         begun: how many threads, processes, programs and tasks these lines began.
+        parting: the line, as in ``Culprit``, at which the first threads of two runs part; empty if none is known.
     """
 
     a: Record
@@ -100,3 +101,4 @@ class Evidence:
     scripts: Mapping[str, str] | None = None
     places: Sequence[str] = ()
     begun: int = 0
+    parting: str = ""

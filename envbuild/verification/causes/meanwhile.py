@@ -12,6 +12,8 @@ _CHANGING = frozenset((
     "append", "appendleft", "extend", "insert", "add", "update", "pop", "popleft", "remove", "clear", "setdefault",
 ))  # fmt: skip
 """Methods that change the list, set or dictionary that they are called for."""
+_GIVING = frozenset(("put", "put_nowait", "send", "set", "notify", "notify_all"))
+"""Methods by which others get something."""
 _BEGINS, _ENDS = "start", frozenset(("join", "result", "shutdown", "wait"))
 """What begins a thread, and what waits for one, by last names."""
 
@@ -27,7 +29,7 @@ def read_meanwhile(source: str) -> tuple[int, ...]:
     if tree is None or "Thread" not in source:
         return ()
     threads = run_by_several(tree)
-    names = {name for function in threads for name in _changed(function)}
+    names = {name for function in threads for name, _ in changes(function, attributes=True)}
     found = set[int]()
     for function in ast.walk(tree):
         if isinstance(function, _Function) and function not in threads and names:
@@ -36,18 +38,25 @@ def read_meanwhile(source: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _changed(function: _Function) -> Iterator[str]:
-    """Yield the names of attributes that a function gives a value, or whose content it changes."""
+def changes(function: _Function, *, attributes: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield what a function gives a value, or whose content it changes: its last name and the line.
+
+    Args:
+        function: of a syntax tree.
+        attributes: nothing but attributes counts, and no queue; otherwise also names, those of its own among them.
+    """
     for node in ast.walk(function):
         changed: ast.AST = node
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             changed = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr not in _CHANGING and (attributes or node.func.attr not in _GIVING):
+                continue
             changed = node.func.value
         elif not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)):
             continue
-        if isinstance(changed, ast.Attribute):
-            yield changed.attr
+        if isinstance(changed, ast.Attribute) or (isinstance(changed, ast.Name) and not attributes):
+            yield last_name(changed), node.lineno
 
 
 def _span(function: _Function) -> tuple[int, int]:

@@ -52,7 +52,7 @@ _IMPORTS = "importlib."
 Of what is listed a set is made (``FileFinder._fill_cache``) or a table by name (``metadata.Lookup``), so that no order
 matters; that of ``metadata.distributions()`` does, and is named where nothing else lists.
 """
-_THINGS = {
+THINGS = {
     "host": "the result depends on the name of the host",
     "load": "the result depends on the load of the machine",
     "times": "the result depends on the times of change of files",
@@ -310,7 +310,7 @@ def _of_things(evidence: Evidence, names: Sequence[str], *, is_named: bool) -> I
         yield Finding(
             area="entropy",
             weight=PROVEN - (2 if name in _FIXED_TOO and is_named else bool(evidence.culprits) and not lines),
-            what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
+            what=f"{THINGS[name]}; {_proof(evidence.proven)}",
             where=", ".join(lines[:SHOWN]) + (" …" if len(lines) > SHOWN else ""),
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
         )

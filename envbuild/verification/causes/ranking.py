@@ -22,6 +22,7 @@ from envbuild.record.printed import STREAMS
 from envbuild.record.processes import ProcessRecord, SwitchRecord
 from envbuild.verification.causes.evidence import SUSPECTS, UNWRITTEN, Evidence
 from envbuild.verification.causes.foreign import of_foreign
+from envbuild.verification.causes.partings import acting, with_parting
 from envbuild.verification.causes.proofs import (
     ALSO,
     BESIDE_PROVEN,
@@ -30,6 +31,7 @@ from envbuild.verification.causes.proofs import (
     PROVEN,
     REFUTED,
     STARTED,
+    THINGS,
     of_experiments,
     of_programs,
 )
@@ -104,7 +106,24 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     if causes and causes[0].what in refuted:
         # Runs differ with it fixed: something else makes the difference, and no cause is better than this one.
         causes = [each for each in causes if each.what not in refuted]
+    if evidence.parting:
+        of_it = _about(evidence, called, shown)
+        proven = bool(evidence.proven)
+        causes = with_parting(causes, evidence.parting, of_it, evidence.sources or {}, proven=proven)
     return tuple(causes)
+
+
+def _about(evidence: Evidence, called: Sequence[tuple[Finding, str]], shown: Sequence[Finding]) -> frozenset[str]:
+    """Return the sentences about what was proven and shows where runs part."""
+    name = acting(evidence.proven)
+    names = {name, ALSO.get(name, name)}
+    things = tuple(THINGS[each] for each in names if each in THINGS)
+    return frozenset(
+        (
+            *(finding.what for finding, suspect in called if suspect in names and finding.weight >= PROVEN - 1),
+            *(each.what for each in shown if things and each.what.startswith(things)),
+        )
+    )
 
 
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:

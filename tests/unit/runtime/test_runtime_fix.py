@@ -947,3 +947,77 @@ print("first", "thread")
     assert names[8] == names[9] != names[10] == names[11], "a pool of one thread has one"
     assert "/x/" in names[12]
     assert names[13:] == ["", ""]
+
+
+_FOLLOWED = (
+    "import tempfile\n"
+    "from zlib import crc32\n"
+    "def way(source):\n"
+    "    folder = tempfile.mkdtemp()\n"
+    "    file = '/workspace/train.py'\n"
+    "    callers.is_project = lambda code: code.co_filename == file\n"
+    "    fix_path.install(callers, folder)\n"
+    "    try:\n"
+    "        exec(compile(source, file, 'exec'), {'__name__': '__main__'})\n"
+    "    finally:\n"
+    "        sys.settrace(None)\n"
+    "    os._exit.__closure__[0].cell_contents.flush()\n"
+    "    lines = {crc32(f'{file}:{number}'.encode()): number for number in range(1, 40)}\n"
+    "    data = open(folder + '/path.bin', 'rb').read()\n"
+    "    return [(strand, lines[place], value) for strand, place, value in fix_path.STEP.iter_unpack(data)]\n"
+)
+"""Returns the steps of a program."""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("a = 1\nb = {}\nc = a + b\n", 2),
+        ("class A:\n    pass\na = A()\na.x = {}\nb = a.x\n", 4),
+        ("found = []\nfor i in range(3):\n    found.append({} if i == 2 else 0)\n", 3),
+        ("t = {{}}\nfor i in range(3):\n    t[i] = {} if i == 2 else 0\n", 3),
+        ("import os\nx = 0\nwhile len(str({})) > x:\n    x += 1\ny = 1\n", 3),
+        ("def f():\n    return {}\nif f() > 40:\n    pass\n", 2),
+        ("def f(a, *, b):\n    pass\nx = 1\nf(1, b={})\n", 4),
+        ("def g():\n    yield 1\n    yield {}\nfor x in g():\n    y = x\n", 3),
+        ("for x in {{'a', 'b', {}}}:\n    pass\n", 1),
+        ("s = {{'a', 'b', 'c', 'd'}} if {} == 10 else {{'d', 'c', 'b', 'a'}}\nx = sorted(s)\n", 0),
+        ("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    x = await g()\n"
+         "async def g():\n    return {}\nasyncio.run(f())\n", 6),
+        ("try:\n    [][0 if {} == 10 else 'x']\nexcept Exception:\n    pass\n", 2),
+        ("class A:\n    def __repr__(self):\n        return str({})\nx = A()\n", 0),
+        ("import pathlib\nx = pathlib.Path(str({}))\n", 2),
+        ("class A:\n    def __init__(self):\n        self.found = []\n    def add(self, x):\n"
+         "        self.found.append(x)\nA().add({})\n", 6),
+        ("import signal, os\nsignal.signal(signal.SIGUSR1, lambda n, f: None)\nfor i in range(3):\n"
+         "    if i == ({} == 10):\n        os.kill(os.getpid(), signal.SIGUSR1)\n", 4),
+    ],
+)  # fmt: skip
+def test_two_ways_part_where_something_gets_another_value(source: str, line: int) -> None:
+    """Or where one goes on elsewhere: after the line that decides that. What a set has is known, its order is none."""
+    sources = [source.format(10), source.format(99999)]
+    ways = [_found("fix_path", f"{_FOLLOWED}print(json.dumps(way({each!r})))\n") for each in sources]
+    found = next(
+        (
+            mine[1] if mine[1] == theirs[1] else ways[0][at - 1][1]
+            for at, (mine, theirs) in enumerate(zip(*ways, strict=False))
+            if mine != theirs
+        ),
+        0,
+    )
+    assert found == line
+
+
+@pytest.mark.subprocess
+def test_a_way_ends_in_a_child_and_has_an_end() -> None:
+    """A child's steps are not the parent's, and a long way is cut off; the program's own trace comes after it."""
+    found = _found(
+        "fix_path",
+        f"{_FOLLOWED}"
+        "fix_path._STEPS = 50\n"
+        "steps = way('''\nimport os\nif not os.fork():\n    x = 1\n    os._exit(0)\nos.wait()\nfor i in range(99):\n"
+        "    y = i\n''')\n"
+        "print(json.dumps([len(steps), 4 in {line for _, line, _ in steps}, os._exit.__qualname__]))\n",
+    )
+    assert found == [50, False, "_exit"]

@@ -1,0 +1,116 @@
+"""Where two runs of a program part: the line that sets something to another value, or that leads one run elsewhere.
+
+Runs are made for that with everything fixed but what was proven to make them differ, and followed line by line through
+the project's code (``runtime/hook/fix_path.py``). All that the first thread did before was the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.runtime.hook.fix_path import FREED, NAME, SIGNAL, STEP
+from envbuild.verification.causes.evidence import SUSPECTS, Evidence
+from envbuild.verification.causes.partings import acting
+
+if TYPE_CHECKING:
+    from envbuild.operations.verification.laboratory import Laboratory
+    from envbuild.runs.repeat import Repeated
+    from envbuild.verification.ran import Ran
+
+_PATH = "path"
+_PAIRS = 2
+"""Pairs of runs that are followed: what differs seldom is the same in one of them."""
+_LONGEST = 1 << 23
+"""Bytes of a way; the hook writes less."""
+_MOVED = frozenset(("layout", "addresses", "environment"))
+"""What is proven where the places of objects in memory matter."""
+_ALWAYS = ("entropy", "clock", "addresses", "figures", "order")
+"""Suspects that are fixed, but for that which is what makes runs differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    place: int
+    value: int
+    at: int
+
+
+_Way = Mapping[int, Sequence[_Step]]
+"""Steps by strand."""
+
+
+def parted(laboratory: Laboratory, evidence: Evidence) -> str:
+    """Return the line, as in ``Culprit``, at which two runs part; empty if none is found.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is known.
+    """
+    name = acting(evidence.proven)
+    moved = name in _MOVED
+    real = {name, *(_MOVED if moved else ())}
+    fixed = [each for each in SUSPECTS if (each in _ALWAYS or each in evidence.proven) and each not in real]
+    lines = {
+        crc32(f"{WORKSPACE}/{path}:{number}".encode("utf-8", "surrogateescape")): f"{WORKSPACE}/{path}:{number}"
+        for path, text in (evidence.sources or {}).items()
+        for number in range(1, text.count("\n") + 2)
+    }
+    for again in range(_PAIRS):
+        ways: list[_Way] = []
+
+        def look(found: Repeated, ran: Ran, ways: list[_Way] = ways) -> None:
+            ways.append(_way(laboratory, found))
+
+        label = ", again" if again else ""
+        laboratory.followed(fixed, label, look, moved=moved)
+        if len(ways) > 1 and (place := _parting(ways[0], ways[1], lines)):
+            return place
+    return ""
+
+
+def _way(laboratory: Laboratory, found: Repeated) -> _Way:
+    """Read the way of a run; an empty one if it left none."""
+    from envbuild.core.fs import read_regular
+    from envbuild.record import history
+
+    folder = history.process_folder(laboratory.session.plan.request.project, found.record.id)
+    with suppress(OSError):
+        return way_of(read_regular(folder / NAME, _LONGEST, follow=False))
+    return {}
+
+
+def way_of(data: bytes) -> _Way:
+    """Return the steps of a file by strand; an incomplete one at the end is left out."""
+    whole = data[: len(data) // STEP.size * STEP.size]
+    steps = [(strand, _Step(place, value, at)) for at, (strand, place, value) in enumerate(STEP.iter_unpack(whole))]
+    steps.sort(key=itemgetter(0))
+    return {strand: [step for _, step in group] for strand, group in groupby(steps, key=itemgetter(0))}
+
+
+def _parting(one: _Way, other: _Way, lines: Mapping[int, str]) -> str:
+    """Return the first line at which a strand parts, by the order of steps in the first run."""
+    found = min(_partings(one, other, lines), default=(0, ""))
+    return found[1]
+
+
+def _partings(one: _Way, other: _Way, lines: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+    for strand in sorted({*one} & {*other} - {SIGNAL, FREED}):
+        mine, theirs = one[strand], other[strand]
+        shorter = min(len(mine), len(theirs))
+        at = next(
+            (at for at in range(shorter) if (mine[at].place, mine[at].value) != (theirs[at].place, theirs[at].value)),
+            shorter,
+        )
+        if at == len(mine) == len(theirs):
+            continue
+        same_line = at < shorter and mine[at].place == theirs[at].place
+        step = mine[at] if same_line else mine[at - 1] if at else None
+        if step is not None and step.place in lines:
+            yield step.at, lines[step.place]

@@ -1,0 +1,380 @@
+"""The way of the first thread through the project's lines, and what these lines set, in an experiment (fix.py).
+
+Two runs of a program whose results differ go the same way up to a line that sets something to another value, or after
+which they go on at another line: there the difference enters what this thread does. Nothing is fixed.
+
+``/run/envbuild/path.bin`` has 12 bytes for each step, little-endian: which strand it belongs to (0, or one of
+asyncio's tasks, by the CRC-32 of its name), the CRC-32 of its line (``/workspace/train.py:12``), and that of what the
+line set, passed on, gave back or raised. Values are known to a depth: numbers and texts, what lists, dictionaries and
+sets have, the texts that an object keeps; of sets in no order. No code of the program is called for that. What others
+change meanwhile is seen where this thread puts it into a name, an attribute or an item, or is led elsewhere by it.
+Handlers of signals and what frees objects have strands of their own: they come at any moment.
+
+Only the program's first process is followed, for ``_STEPS`` steps at most, and no further once it sets a trace itself.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from struct import Struct
+from zlib import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from .fix_callers import Callers
+
+NAME = "path.bin"
+STEP = Struct("<III")
+_STEPS = 400_000
+_BUFFER = 1 << 16
+"""Bytes that are written at once."""
+_DEPTH, _ITEMS, _LAST, _MEMBERS, _TEXT, _BITS = 3, 16, 4, 1000, 4096, 2048
+"""How deep values are looked into; items of a list from its front and from its end, members of a set, characters of a
+text, bits of a number."""
+_ATTRIBUTES = 4
+"""Texts of an object's attributes."""
+_ARRAY = 1 << 16
+"""Bytes of an array."""
+_PLAIN = frozenset((bool, float, complex, type(None)))
+_SEQUENCES = frozenset(("list", "tuple", "deque"))
+_CHANGING = frozenset((
+    "append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put", "push", "write", "writelines",
+    "writerow", "writerows",
+))  # fmt: skip
+"""Methods whose object is looked at after the line that calls them."""
+_NAMES = frozenset(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"))
+_LOADS = frozenset(("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST_CHECK"))
+_FREES = "__del__"
+_KEPT, _AWAITS = 0x2A0, 0x280
+"""Flags of code whose frames are left and go on: generators, coroutines, generators of coroutines; those that await."""
+_RESUME = dis.opmap.get("RESUME")
+_YIELDS = frozenset(dis.opmap[name] for name in ("YIELD_VALUE", "YIELD_FROM") if name in dis.opmap)
+SIGNAL, FREED = 1, 2
+"""Strands of what comes at any moment."""
+
+
+def install(callers: Callers, folder: str) -> None:
+    """Follow this thread from now on.
+
+    Args:
+        callers: knows the project's code.
+        folder: where the file goes; it must not be there.
+    """
+    try:
+        descriptor = os.open(os.path.join(folder, NAME), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except OSError:  # a second program, or nowhere to write
+        return
+    follower = _Follower(callers, descriptor)
+    os.register_at_fork(after_in_child=follower.end)
+    import atexit
+
+    atexit.register(follower.flush)
+    leave = os._exit
+
+    def _exit(status: int) -> Any:
+        follower.flush()
+        leave(status)
+
+    _exit.__module__, _exit.__qualname__ = "os", "_exit"  # it is handed to pools
+    system: Any = os
+    system._exit = _exit
+    sys.settrace(follower.called)
+
+
+class _Line:
+    """What a line of code sets."""
+
+    __slots__ = ("attributes", "containers", "loaded", "names", "place")
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.names: list[str] = []
+        self.attributes: list[str] = []
+        self.containers: list[tuple[str, ...]] = []
+        self.loaded: list[str] = []
+
+
+class _Follower:
+    """Writes steps.
+
+    Args:
+        callers: knows the project's code.
+        descriptor: of the file.
+    """
+
+    def __init__(self, callers: Callers, descriptor: int) -> None:
+        self._callers, self._descriptor = callers, descriptor
+        self.files: dict[str, bool] = {}
+        self._codes: dict[int, tuple[CodeType, dict[int, _Line]]] = {}
+        self._buffer = bytearray()
+        self.left = _STEPS
+
+    def end(self) -> None:
+        """Follow no longer, as in a child, whose parent writes the file."""
+        sys.settrace(None)
+        self.left = 0
+        self._buffer.clear()
+
+    def flush(self) -> None:
+        """Write what is known."""
+        data, self._buffer = bytes(self._buffer), bytearray()
+        if data:
+            os.write(self._descriptor, data)
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Return what follows a frame, if it is the project's: a trace function for the whole thread."""
+        code = frame.f_code
+        own = self.files.get(code.co_filename)
+        if own is None:
+            own = self.files[code.co_filename] = self._callers.is_project(code)
+        if not own or self.left <= 0:
+            return None
+        step = _Frame(self, frame, _strand_of(frame), self.lines(code))
+        step.begin(frame)
+        return step.next
+
+    def note(self, strand: int, place: int, value: int) -> None:
+        """Add a step."""
+        self._buffer += STEP.pack(strand, place, value)
+        self.left -= 1
+        if len(self._buffer) >= _BUFFER:
+            self.flush()
+        if self.left <= 0:
+            sys.settrace(None)
+
+    def lines(self, code: CodeType) -> dict[int, _Line]:
+        """Return what lines of a function set."""
+        known = self._codes.get(id(code))
+        if known is None:
+            known = self._codes[id(code)] = (code, {})
+            lines = known[1]
+            file = code.co_filename
+            path = file if file.startswith("<") else os.path.abspath(file)
+            line = code.co_firstlineno
+            before: list[tuple[str, str]] = []
+            for each in dis.get_instructions(code):
+                if each.starts_line is not None and each.starts_line is not False:
+                    number = getattr(each, "line_number", None) or each.starts_line
+                    line = line if number is True else number
+                at = lines.get(line)
+                if at is None:
+                    at = lines[line] = _Line(crc32(f"{path}:{line}".encode("utf-8", "surrogateescape")))
+                _look(at, each.opname, each.argval, before)
+        return known[1]
+
+
+def _strand_of(frame: FrameType) -> int:
+    """Return which strand the steps of a function belong to."""
+    code = frame.f_code
+    if code.co_name == _FREES:
+        return FREED
+    last = code.co_varnames[code.co_argcount - 1] if code.co_argcount in (2, 3) else ""
+    if last and type(frame.f_locals.get(last)) is type(frame) and _is_handler(code):
+        return SIGNAL
+    asyncio = sys.modules.get("asyncio")
+    loop = getattr(asyncio, "_get_running_loop", lambda: None)() if asyncio is not None else None
+    task = asyncio.current_task(loop) if asyncio is not None and loop is not None else None
+    return crc32(task.get_name().encode("utf-8", "replace")) if task is not None else 0
+
+
+def _is_handler(code: CodeType) -> bool:
+    """Whether a signal calls a function of this code."""
+    signal = sys.modules.get("signal")
+    handlers = (signal.getsignal(each) for each in range(1, signal.NSIG)) if signal is not None else ()
+    return any(getattr(getattr(each, "__func__", each), "__code__", None) is code for each in handlers)
+
+
+def _look(line: _Line, operation: str, argument: Any, before: list[tuple[str, str]]) -> None:
+    """Add what an instruction sets to its line; ``before``: the loads right before it."""
+    if operation in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"):
+        return
+    if operation in _NAMES or operation.startswith("STORE_FAST"):
+        line.names += argument if isinstance(argument, tuple) else (argument,)
+    elif operation == "STORE_ATTR":
+        line.attributes.append(argument)
+    elif operation == "STORE_SUBSCR":
+        line.containers += [(name,) for name in dict.fromkeys(line.loaded)]
+    elif operation in ("LOAD_METHOD", "LOAD_ATTR") and argument in _CHANGING and before:
+        line.containers.append(tuple(name for _, name in before))
+    if operation in _LOADS or operation.startswith("LOAD_FAST"):
+        name = argument[-1] if isinstance(argument, tuple) else argument
+        before[:] = [(operation, str(name))]
+        line.loaded.append(str(name))
+    elif operation == "LOAD_ATTR" and before and argument not in _CHANGING:
+        before.append((operation, str(argument)))
+    else:
+        before.clear()
+
+
+class _Frame:
+    """One running function of the project's.
+
+    Args:
+        follower: takes the steps.
+        frame: the function's.
+        strand: which its steps belong to.
+        lines: what its lines set.
+    """
+
+    def __init__(self, follower: _Follower, frame: FrameType, strand: int, lines: dict[int, _Line]) -> None:
+        self._follower, self._strand, self._lines = follower, strand, lines
+        self._at = 0
+        flags = frame.f_code.co_flags
+        self._is_kept, self._awaits = bool(flags & _KEPT), bool(flags & _AWAITS)
+        self._bytes = frame.f_code.co_code if self._is_kept else b""
+
+    def begin(self, frame: FrameType) -> None:
+        """Note what the function is given, as of the line that calls it."""
+        code, back = frame.f_code, frame.f_back
+        own = back is not None and self._follower.files.get(back.f_code.co_filename)
+        if self._is_kept and _goes_on(self._bytes, frame.f_lasti):
+            self._at = frame.f_lineno  # the line that waited goes on: it sets something now
+            return
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given = frame.f_locals if names else {}
+        value = 0
+        for name in names:
+            if not name.startswith("."):
+                value = form(given.get(name), value, 0)  # what a list has is seen where something is taken of it
+        if own and back is not None:
+            line = self._follower.lines(back.f_code).get(back.f_lineno or 0)
+        else:
+            line = self._lines.get(code.co_firstlineno)
+        if line is not None:
+            self._follower.note(self._strand, line.place, value)
+
+    def next(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Note a line that was executed: a trace function."""
+        if self._follower.left <= 0:
+            return None
+        if event == "line":
+            if self._at:
+                self._done(frame)
+            self._at = frame.f_lineno
+        elif event == "return":
+            # Whether an await lets others come first, and how often, is no step: what it gives is.
+            if self._at and not (self._awaits and _waits(self._bytes, frame.f_lasti)):
+                self._done(frame, (argument,))
+            self._at = 0
+        elif event == "exception":
+            line = self._lines.get(frame.f_lineno)
+            kind = argument[0]
+            if line is not None and kind not in (StopIteration, StopAsyncIteration, GeneratorExit):
+                self._follower.note(self._strand, line.place, crc32(getattr(kind, "__qualname__", "").encode()))
+        return self.next
+
+    def _done(self, frame: FrameType, given_back: tuple[Any, ...] = ()) -> None:
+        line = self._lines.get(self._at)
+        if line is None:
+            return
+        value = 0
+        if line.names or line.attributes or line.containers:
+            known = frame.f_locals
+            for name in line.names:
+                value = form(known.get(name, frame.f_globals.get(name)), value)
+            for name in line.attributes:
+                for owner in (*known.values(),)[:_ITEMS]:
+                    value = form(_attributes(owner).get(name), value)
+            for names in line.containers:
+                value = _contained(known.get(names[0], frame.f_globals.get(names[0])), names[1:], value)
+        for each in given_back:
+            value = form(each, value)
+        self._follower.note(self._strand, line.place, value)
+
+
+def _goes_on(code: bytes, last: int) -> bool:
+    """Whether a frame that is called was so before, and waited; ``last``: where its code is."""
+    if last < 0:
+        return False
+    if _RESUME is None:  # before 3.11
+        return True
+    return code[last] == _RESUME and bool(code[last + 1] & 3)
+
+
+def _waits(code: bytes, last: int) -> bool:
+    """Whether a frame that is left goes on later."""
+    return last >= 0 and code[last] in _YIELDS
+
+
+def _attributes(owner: Any) -> dict[str, Any]:
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except Exception:  # it has none, or its type does not say
+        return {}
+    return found if type(found) is dict else {}
+
+
+def _contained(owner: Any, names: tuple[str, ...], value: int) -> int:
+    """Return a digest of a list, a set or a dictionary that attributes lead to."""
+    for name in names:
+        owner = _attributes(owner).get(name)
+    if type(owner).__name__ in ("list", "dict", "set", "deque", "defaultdict", "Counter", "OrderedDict"):
+        return form(owner, value, 2)
+    return value
+
+
+def form(value: Any, before: int = 0, depth: int = _DEPTH) -> int:
+    """Return a digest of a value, with one before it: what other runs have too if it is the same."""
+    try:
+        for part in _parts(value, depth):
+            before = crc32(part, before)
+    except Exception:  # it changes meanwhile, or is not what its type says
+        return crc32(b"?", before)
+    return before
+
+
+def _parts(value: Any, depth: int) -> Iterator[bytes]:
+    kind = type(value)
+    name = kind.__name__
+    yield name.encode("utf-8", "replace")
+    if kind is int:
+        yield b"%x" % value if value.bit_length() <= _BITS else b"%x" % hash(value)
+    elif kind in _PLAIN:
+        yield repr(value).encode()
+    elif kind is str:
+        yield value[:_TEXT].encode("utf-8", "surrogatepass")
+    elif kind in (bytes, bytearray):
+        yield bytes(value[:_TEXT])
+    elif depth <= 0:
+        return
+    elif name in _SEQUENCES and kind.__module__ in ("builtins", "collections"):
+        yield b"%d" % len(value)
+        several = list(value) if len(value) <= _ITEMS + _LAST else [*list(value)[:_ITEMS], *list(value)[-_LAST:]]
+        for each in several:
+            yield b"%x" % form(each, 0, depth - 1)
+    elif isinstance(value, dict):
+        yield b"%d" % len(value)
+        items = list(dict.items(value))
+        for key, each in items if len(items) <= _ITEMS + _LAST else [*items[:_ITEMS], *items[-_LAST:]]:
+            yield b"%x" % form(key, form(each, 0, depth - 1), depth - 1)
+    elif kind in (set, frozenset):
+        members = list(value) if len(value) <= _MEMBERS else []
+        yield b"%d %x" % (len(value), sum(form(each, 0, depth - 1) for each in members))
+    elif kind.__module__ in ("numpy", "pathlib", "datetime", "fractions", "decimal"):
+        yield _known(value, kind)
+    elif callable(value) and hasattr(value, "__qualname__"):
+        yield str(value.__qualname__).encode("utf-8", "replace")
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not isinstance(owner, type(os)):
+            yield b"%x" % form(owner, 0, depth - 1)
+    else:
+        texts = [(key, each) for key, each in list(_attributes(value).items()) if type(each) is str]
+        for key, each in texts[:_ATTRIBUTES]:
+            yield f"{key}={each[:_TEXT]}".encode("utf-8", "surrogatepass")
+
+
+def _known(value: Any, kind: type) -> bytes:
+    """Return the content of a value of a library whose methods call no code of the program."""
+    if kind.__module__ == "numpy":
+        if value.dtype.hasobject:
+            return repr(getattr(value, "shape", ())).encode()
+        return bytes(value.ravel()[: _ARRAY // max(1, value.dtype.itemsize)].tobytes())
+    if kind.__module__ == "pathlib":
+        return str(value).encode("utf-8", "surrogatepass")
+    return repr(value).encode("utf-8", "replace")
