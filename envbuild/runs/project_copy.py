@@ -40,8 +40,11 @@ _TIMES, _SOURCES = lazy(rb"st_[mc]time|get[mc]time|st_birthtime"), (".py", ".ipy
 _SEEDS = lazy(
     rb"(?i:seed|rng|random)[^\n#]{0,200}(?:getpid|getppid|get_native_id|\.pid\b|\.native_id\b)"
     rb"|(?:getpid|getppid|get_native_id|\.pid\b|\.native_id\b)[^\n#]{0,200}(?i:seed|rng|random)"
+    rb"|(?:getp?pid\(\)|\.pid)\s*(?:%|\^|&|\*|>>|<<|//)|\$\(\([^\n)]{0,100}\$\$[^\n]{0,100}\)\)|\bRANDOM=[^\s;]{0,40}\$\$"
 )
-"""A line with the number of a process or thread and a word of random numbers; most such numbers name files and logs."""
+"""A line with the number of a process or thread and a word of random numbers, or that computes with one, in a shell's
+text too (``$(( $$ % 9 ))``); most such numbers name files and logs."""
+_SHELL = (".sh", ".bash")
 _MOST_SOURCES, _LONGEST_SOURCE = 2000, 1 << 20
 _WAYS_OUT = (
     "declare data as inputs in spec.yaml (they are mounted, not copied), move what the program does not need out of "
@@ -81,7 +84,7 @@ def asks_for(plan: Plan) -> frozenset[Literal["order of times", "pids"]]:
     They ask when files were changed, so that the order of these times may matter, or draw by numbers of processes.
     """
     found: set[Literal["order of times", "pids"]] = set()
-    sources = [path for path in plan.files if path.endswith(_SOURCES)]
+    sources = [path for path in plan.files if path.endswith((*_SOURCES, *_SHELL))]
     for path in sources[:_MOST_SOURCES]:
         above, _, name = path.rpartition("/")
         parts = above.split("/") if above else ()

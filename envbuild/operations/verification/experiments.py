@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from envbuild.operations.events import Events
-from envbuild.operations.verification.laboratory import LONGEST, Laboratory
+from envbuild.operations.verification.laboratory import LONGEST, VARIATIONS, Laboratory
 from envbuild.operations.verification.other_programs import differing_programs
 from envbuild.operations.verification.parting import parted
 from envbuild.verification.causes.evidence import SUSPECTS, Culprit, Evidence
@@ -63,9 +63,6 @@ _OTHER_FILLS = (0x40, 0xC0, 0x00)
 """What memory is filled with otherwise: other numbers, and nothing, which a truth value is another one by."""
 _LOAD = "getloadavg"
 """What asks for the load, also by packages' names for it."""
-_VARIATIONS: tuple[Variation, ...] = (
-    "listings", "host", "load", "times", "inodes", "environment", "order of times", "pids", "cpus", "memory",
-)  # fmt: skip
 
 
 def with_experiments(
@@ -82,7 +79,7 @@ def with_experiments(
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     sizes = [len(group) for group in session.judge().groups]
     found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
-    if not found.proven or acting(found.proven):
+    if not found.proven or acting(found):
         found = replace(found, parting=parted(laboratory, found))
     if laboratory.refused:
         end = f"experiments ended after {laboratory.runs_made} runs"
@@ -251,7 +248,7 @@ def _by_way_of(laboratory: Laboratory, name: str, suspect: str) -> list[Ran]:
     fixed = laboratory.pair((suspect,))
     if not laboratory.equal(fixed):
         return []
-    varied = [each for each in _VARIATIONS if each == name]
+    varied = [each for each in VARIATIONS if each == name]
     moved = laboratory.moved((suspect,)) if name == "layout" else laboratory.pair((suspect,), varied)
     return fixed if laboratory.equal(fixed, moved) else []
 
@@ -266,7 +263,7 @@ def _may_be_varied(laboratory: Laboratory, evidence: Evidence, varied: Collectio
         unasked.add("listings")
     if not any(_LOAD in text for text in (evidence.sources or {}).values()):
         unasked.add("load")
-    return [each for each in _VARIATIONS if each in varied and each not in unasked]
+    return [each for each in VARIATIONS if each in varied and each not in unasked]
 
 
 def _with_others(

@@ -56,6 +56,10 @@ _SWITCHES = (
 """Switches that would set the locked number again."""
 _BESIDE_OTHERS = ("-wal", "-shm")
 """Ends of the names of files that mean another file, whatever their own bytes."""
+VARIATIONS: tuple[Variation, ...] = (
+    "listings", "host", "load", "times", "inodes", "environment", "order of times", "pids", "cpus", "memory",
+)  # fmt: skip
+"""What is varied between runs and may be varied alone."""
 _ONE_BY_ONE = "RAYON_NUM_THREADS"
 """How many threads pools of packages in Rust have (rayon, ThreadPoolBuilder::num_threads)."""
 
@@ -169,7 +173,7 @@ class Laboratory:
         return self._runs(count, purpose, self._variables(fixed), varied, look=look)
 
     def followed(
-        self, fixed: Sequence[str], again: str, look: Callable[[Repeated, Ran], None], *, moved: bool
+        self, fixed: Sequence[str], again: str, look: Callable[[Repeated, Ran], None], changed: str
     ) -> list[Ran]:
         """Run twice with suspects fixed, line by line; ``look`` is called with each run while its record is there.
 
@@ -177,14 +181,16 @@ class Laboratory:
             fixed: suspects.
             again: says that this is not the first pair.
             look: see above.
-            moved: the second run has a larger environment, which moves objects in memory.
+            changed: what the second run alone has otherwise: ``layout``, for objects in other places of memory, or a
+                variation; nothing if it is none of these.
         """
         purpose = f"where runs part{again}"
         variables = self._variables((*fixed, "path"))
-        if not moved:
+        varied = [each for each in VARIATIONS if each == changed]
+        if changed != "layout" and not varied:
             return self._runs(2, purpose, variables, look=look)
-        shifted = {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT}
-        return [*self._runs(1, purpose, variables, look=look), *self._runs(1, purpose, shifted, look=look)]
+        other = variables if varied else {**variables, "ENVBUILD_SHIFT": "x" * _SHIFT}
+        return [*self._runs(1, purpose, variables, look=look), *self._runs(1, purpose, other, varied, look=look)]
 
     def equal(self, *groups: Sequence[Ran]) -> bool:
         """Whether there are runs, and all of them are equal."""

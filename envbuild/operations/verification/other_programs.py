@@ -80,3 +80,16 @@ def never_in_other_turns(session: Session, sources: Mapping[str, str]) -> Iterat
     ):
         place = f" ({where})" if where else ""
         yield f"which of the programs comes first that {words!r} starts at once{place}: no run varied that"
+
+
+def never_in_another_order(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
+    """Quote what takes files in the order of the file system and is no Python: runs of one machine have the same."""
+    from envbuild.operations.verification.divergence import scripts_of
+    from envbuild.verification.causes.foreign_listings import listed_by_programs
+
+    project, record = session.plan.request.project, session.runs[0].record
+    for words, where in dict.fromkeys(
+        listed_by_programs(sources, scripts_of(project, sources, record.command), record.command)
+    ):
+        place = f" ({where})" if where else ""
+        yield f"in which order {words!r} takes the files of a folder{place}: the file system's, which no run varied"

@@ -18,6 +18,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.runtime.hook.fix_path import FREED, NAME, SIGNAL, STEP
 from envbuild.verification.causes.evidence import SUSPECTS, Evidence
 from envbuild.verification.causes.partings import acting
+from envbuild.verification.causes.proofs import ALSO
 
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
 _PATH = "path"
 _PAIRS = 2
 """Pairs of runs that are followed: what differs seldom is the same in one of them."""
-_LONGEST = 1 << 23
+_LONGEST = 1 << 26
 """Bytes of a way; the hook writes less."""
+_BLOCK = STEP.size << 12
+_MOST = 1_000_000
+"""Steps that are compared from the first one on that is not the same in both."""
 _MOVED = frozenset(("layout", "addresses", "environment"))
 """What is proven where the places of objects in memory matter."""
 _ALWAYS = ("entropy", "clock", "addresses", "figures", "order")
@@ -42,10 +46,6 @@ class _Step:
     at: int
 
 
-_Way = Mapping[int, Sequence[_Step]]
-"""Steps by strand."""
-
-
 def parted(laboratory: Laboratory, evidence: Evidence) -> str:
     """Return the line, as in ``Culprit``, at which two runs part; empty if none is found.
 
@@ -53,9 +53,9 @@ def parted(laboratory: Laboratory, evidence: Evidence) -> str:
         laboratory: makes the runs.
         evidence: what is known.
     """
-    name = acting(evidence.proven)
+    name = acting(evidence)
     moved = name in _MOVED
-    real = {name, *(_MOVED if moved else ())}
+    real = {name, ALSO.get(name, ""), *(_MOVED if moved else ())}
     fixed = [each for each in SUSPECTS if (each in _ALWAYS or each in evidence.proven) and each not in real]
     lines = {
         crc32(f"{WORKSPACE}/{path}:{number}".encode("utf-8", "surrogateescape")): f"{WORKSPACE}/{path}:{number}"
@@ -63,44 +63,60 @@ def parted(laboratory: Laboratory, evidence: Evidence) -> str:
         for number in range(1, text.count("\n") + 2)
     }
     for again in range(_PAIRS):
-        ways: list[_Way] = []
+        ways: list[bytes] = []
 
-        def look(found: Repeated, ran: Ran, ways: list[_Way] = ways) -> None:
+        def look(found: Repeated, ran: Ran, ways: list[bytes] = ways) -> None:
             ways.append(_way(laboratory, found))
 
         label = ", again" if again else ""
-        laboratory.followed(fixed, label, look, moved=moved)
-        if len(ways) > 1 and (place := _parting(ways[0], ways[1], lines)):
+        laboratory.followed(fixed, label, look, "layout" if moved else name)
+        if len(ways) > 1 and (place := parting_of(ways[0], ways[1], lines)):
             return place
     return ""
 
 
-def _way(laboratory: Laboratory, found: Repeated) -> _Way:
-    """Read the way of a run; an empty one if it left none."""
+def _way(laboratory: Laboratory, found: Repeated) -> bytes:
+    """Read the way of a run; nothing if it left none."""
     from envbuild.core.fs import read_regular
     from envbuild.record import history
 
     folder = history.process_folder(laboratory.session.plan.request.project, found.record.id)
     with suppress(OSError):
-        return way_of(read_regular(folder / NAME, _LONGEST, follow=False))
-    return {}
+        return read_regular(folder / NAME, _LONGEST, follow=False)
+    return b""
 
 
-def way_of(data: bytes) -> _Way:
-    """Return the steps of a file by strand; an incomplete one at the end is left out."""
-    whole = data[: len(data) // STEP.size * STEP.size]
+def parting_of(one: bytes, other: bytes, lines: Mapping[int, str]) -> str:
+    """Return the first line at which a strand parts, by the order of steps in the first run; empty if none does.
+
+    Args:
+        one, other: what two runs have written (``runtime/hook/fix_path.py``).
+        lines: of the project, as in ``Culprit``, by their number there.
+    """
+    begin = max(0, _common(one, other) - _BLOCK)  # with some of the steps that all strands have in common
+    found = min(_partings(_strands(one[begin:]), _strands(other[begin:]), lines), default=(0, ""))
+    return found[1]
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how many bytes of two ways are the same at least, as whole blocks."""
+    at = 0
+    while at < len(one) and one[at : at + _BLOCK] == other[at : at + _BLOCK]:
+        at += _BLOCK
+    return at
+
+
+def _strands(data: bytes) -> Mapping[int, Sequence[_Step]]:
+    """Return the steps by strand; an incomplete one at the end is left out."""
+    whole = data[: min(len(data) // STEP.size, _MOST) * STEP.size]
     steps = [(strand, _Step(place, value, at)) for at, (strand, place, value) in enumerate(STEP.iter_unpack(whole))]
     steps.sort(key=itemgetter(0))
     return {strand: [step for _, step in group] for strand, group in groupby(steps, key=itemgetter(0))}
 
 
-def _parting(one: _Way, other: _Way, lines: Mapping[int, str]) -> str:
-    """Return the first line at which a strand parts, by the order of steps in the first run."""
-    found = min(_partings(one, other, lines), default=(0, ""))
-    return found[1]
-
-
-def _partings(one: _Way, other: _Way, lines: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+def _partings(
+    one: Mapping[int, Sequence[_Step]], other: Mapping[int, Sequence[_Step]], lines: Mapping[int, str]
+) -> Iterator[tuple[int, str]]:
     for strand in sorted({*one} & {*other} - {SIGNAL, FREED}):
         mine, theirs = one[strand], other[strand]
         shorter = min(len(mine), len(theirs))

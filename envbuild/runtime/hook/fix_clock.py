@@ -36,7 +36,7 @@ _PARTS = 1000
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _WAITING = frozenset(
     (
-        "asyncio", "concurrent", "ftplib", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal",
+        "asyncio", "concurrent", "ftplib", "http", "multiprocessing", "queue", "select", "selectors", "signal",
         "smtplib", "socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "xmlrpc",
     )
 )  # fmt: skip

@@ -11,6 +11,8 @@ change meanwhile is seen where this thread puts it into a name, an attribute or 
 Handlers of signals and what frees objects have strands of their own: they come at any moment.
 
 Only the program's first process is followed, for ``_STEPS`` steps at most, and no further once it sets a trace itself.
+Of what is called, or goes on, more than ``_HOT`` times, later calls are not followed, so that the program is not much
+slower than others that it runs with: what they give back is seen where it gets a name.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
 
 NAME = "path.bin"
 STEP = Struct("<III")
-_STEPS = 400_000
+_STEPS, _HOT = 4_000_000, 2000
 _BUFFER = 1 << 16
 """Bytes that are written at once."""
-_DEPTH, _ITEMS, _LAST, _MEMBERS, _TEXT, _BITS = 3, 16, 4, 1000, 4096, 2048
+_DEPTH, _ITEMS, _LAST, _MEMBERS, _TEXT, _BITS = 3, 16, 4, 1000, 1 << 20, 2048
 """How deep values are looked into; items of a list from its front and from its end, members of a set, characters of a
 text, bits of a number."""
 _ATTRIBUTES = 4
@@ -112,6 +114,7 @@ class _Follower:
         self._callers, self._descriptor = callers, descriptor
         self.files: dict[str, bool] = {}
         self._codes: dict[int, tuple[CodeType, dict[int, _Line]]] = {}
+        self._calls: dict[int, int] = {}
         self._buffer = bytearray()
         self.left = _STEPS
 
@@ -134,6 +137,9 @@ class _Follower:
         if own is None:
             own = self.files[code.co_filename] = self._callers.is_project(code)
         if not own or self.left <= 0:
+            return None
+        self._calls[id(code)] = calls = self._calls.get(id(code), 0) + 1
+        if calls > _HOT:
             return None
         step = _Frame(self, frame, _strand_of(frame), self.lines(code))
         step.begin(frame)
@@ -338,9 +344,9 @@ def _parts(value: Any, depth: int) -> Iterator[bytes]:
     elif kind in _PLAIN:
         yield repr(value).encode()
     elif kind is str:
-        yield value[:_TEXT].encode("utf-8", "surrogatepass")
+        yield b"%d " % len(value) + value[:_TEXT].encode("utf-8", "surrogatepass")
     elif kind in (bytes, bytearray):
-        yield bytes(value[:_TEXT])
+        yield b"%d " % len(value) + bytes(value[:_TEXT])
     elif depth <= 0:
         return
     elif name in _SEQUENCES and kind.__module__ in ("builtins", "collections"):

@@ -74,18 +74,21 @@ class Turns:
 
         def turn() -> None:
             wait(late)
-            self._interrupt(at)
+            self._interrupt(at, wait)
 
         return turn
 
-    def _interrupt(self, at: int) -> None:
+    def _interrupt(self, at: int, waits: Callable[[float], None]) -> None:
         """Interrupt the thread or fork that was begun as the one of a number."""
         if at < _MOST:
-            Interruptions(self.number and self.number * _MOST + at, wait).begin()
+            Interruptions(self.number and self.number * _MOST + at, waits).begin()
 
     def interrupt_own(self, path: str) -> Callable[[], None]:
-        """Return what interrupts the first thread of a Python that others started, by its place among these."""
-        return lambda: self._interrupt(crc32(path.encode("utf-8", "surrogateescape")) % _MOST)
+        """Return what interrupts the first thread of a Python that others started, by its place among these.
+
+        For longer: of a pool's workers the first has done all tasks that are short before the others are there.
+        """
+        return lambda: self._interrupt(crc32(path.encode("utf-8", "surrogateescape")) % _MOST, wait_for_starts)
 
     def forks(self) -> None:
         """Have forked children wait from now on; their own ones are counted anew."""
@@ -97,7 +100,7 @@ class Turns:
         def after() -> None:
             at, self.begun, self.started = self.begun - 1, 0, 0
             wait(late[0])
-            self._interrupt(at)
+            self._interrupt(at, wait)
 
         os.register_at_fork(before=before, after_in_child=after)
 
@@ -116,6 +119,11 @@ class Turns:
         if not self.number or at >= _MOST:
             return 0
         return _LATEST - at % (_LATEST + 1) if self.number == 1 else vary.drawn(self.number * _MOST + at, _LATEST + 1)
+
+
+def wait_for_starts(seconds: float) -> None:
+    """Wait so much longer as a Python takes to start than a thread."""
+    wait(seconds * _OF_PROGRAMS)
 
 
 def wait(seconds: float) -> None:

@@ -14,6 +14,12 @@ _CHANGING = frozenset((
 """Methods that change the list, set or dictionary that they are called for."""
 _GIVING = frozenset(("put", "put_nowait", "send", "set", "notify", "notify_all"))
 """Methods by which others get something."""
+_DRAWING = frozenset((
+    "random", "randint", "randrange", "choice", "choices", "sample", "shuffle", "uniform", "gauss", "normalvariate",
+    "getrandbits", "betavariate", "expovariate", "triangular", "seed", "rand", "randn", "normal", "integers",
+    "standard_normal", "permutation",
+))  # fmt: skip
+"""Methods of generators, which take a number that another one would have got."""
 _BEGINS, _ENDS = "start", frozenset(("join", "result", "shutdown", "wait"))
 """What begins a thread, and what waits for one, by last names."""
 
@@ -50,7 +56,7 @@ def changes(function: _Function, *, attributes: bool = False) -> Iterator[tuple[
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             changed = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr not in _CHANGING and (attributes or node.func.attr not in _GIVING):
+            if node.func.attr not in _CHANGING and (attributes or node.func.attr not in _GIVING | _DRAWING):
                 continue
             changed = node.func.value
         elif not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)):

@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from envbuild.difference.finding import Finding
+from envbuild.difference.finding import CERTAIN, Finding
+from envbuild.verification.causes.evidence import Evidence
 from envbuild.verification.causes.meanwhile import changes
 from envbuild.verification.causes.routes import inside
 from envbuild.verification.causes.shared_values import run_by_several
 from envbuild.verification.dataflow.targets import last_name, parsed
 
-ACTING = ("order", "limits", "collection", "threads", "memory", "layout", "environment", "addresses")
+_ACTING = ("order", "limits", "collection", "threads", "memory", "layout", "environment", "addresses")
 """What has no line that asks for it: what it decides shows where runs part."""
+_ASKED_FOR = ("host", "load", "times", "inodes", "order of times", "pids", "cpus", "figures", "entropy")
+"""What has one, if experiments do not show which."""
 _WEIGHT = 72
 """Weight of the line where nothing was proven: it was seen, what others suggest was not."""
 _CHANGED = 2
@@ -23,9 +26,10 @@ _LONGEST = 100
 """Characters of a line that are quoted."""
 
 
-def acting(proven: Collection[str]) -> str:
+def acting(evidence: Evidence) -> str:
     """Return which of the things that were proven shows where runs part; empty if none does."""
-    return next((each for each in ACTING if each in proven), "")
+    names = (*_ACTING, *(() if evidence.culprits else _ASKED_FOR))
+    return next((each for each in names if each in evidence.proven), "")
 
 
 def with_parting(
@@ -34,32 +38,46 @@ def with_parting(
     """Return causes, most likely first, with the line at which runs part.
 
     Of those of what was proven, one that names the line comes before the others; if none does, the first gets it too.
+    Where nothing was, so does one that experiments may not have reached: limits of time, and who comes first.
 
     Args:
         causes: most likely first.
         place: the line, as in ``Culprit``.
-        of_it: sentences of the causes that are about what was proven and shows there.
+        of_it: sentences of the causes that are about what was proven and shows there; where nothing was, about what
+            experiments may not have reached.
         sources: of the project.
         proven: something is.
     """
     line = inside(place)
     found = list(causes)
+    changed = changed_for(sources, line)
     if not proven:
-        named = [each for each in found if line in _lines(each.where)]
-        others = [each for each in found if each not in named]
-        if not named:
-            return sorted([_at(line, sources), *found], key=lambda each: -each.weight)
-        return [msgspec.structs.replace(named[0], weight=max(_WEIGHT, named[0].weight)), *named[1:], *others]
+        chosen = _nearest(found, line, changed, of_it)
+        if chosen is None:
+            return sorted([_at(line, sources, changed), *found], key=lambda each: -each.weight)
+        nearest = found.pop(chosen)
+        nearest = nearest if line in _lines(nearest.where) else _with_line(nearest, line, changed)
+        weight = max(CERTAIN, nearest.weight, *(each.weight for each in found))
+        return [msgspec.structs.replace(nearest, weight=weight), *found]
     about = [at for at, each in enumerate(found) if each.what in of_it]
     if not about:
         return found
     first = about[0]
     named_at = next((at for at in about if line in _lines(found[at].where)), None)
     if named_at is None:
-        found[first] = _with_line(found[first], line, changed_for(sources, line))
+        found[first] = _with_line(found[first], line, changed)
     elif named_at != first:
         found.insert(first, msgspec.structs.replace(found.pop(named_at), weight=found[first].weight))
     return found
+
+
+def _nearest(causes: Sequence[Finding], line: str, changed: Sequence[str], of_it: Collection[str]) -> int | None:
+    """Return the place of the cause that is about a line: it names it, or who changes what that reads, or may be."""
+    for wanted in ({line}, {*changed}):
+        for at, each in enumerate(causes):
+            if not wanted.isdisjoint(_lines(each.where)) and (each.what in of_it or line in wanted):
+                return at
+    return next((at for at, each in enumerate(causes) if each.what in of_it), None)
 
 
 def _lines(where: str) -> Iterable[str]:
@@ -101,15 +119,17 @@ def changed_for(sources: Mapping[str, str], line: str) -> list[str]:
     return [each for each in dict.fromkeys(found) if each != line]
 
 
-def _at(line: str, sources: Mapping[str, str]) -> Finding:
+def _at(line: str, sources: Mapping[str, str], changed: Sequence[str]) -> Finding:
     path, _, number = line.rpartition(":")
     lines = sources.get(path, "").splitlines()
     text = lines[int(number) - 1].strip() if number.isdecimal() and 0 < int(number) <= len(lines) else ""
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    by = ", ".join(changed[:_CHANGED])
+    others = f"; threads, processes or tasks change what it reads: {by}" if by else ""
     return Finding(
         area="sources",
         weight=_WEIGHT,
-        what=f"runs do the same up to this line, and part here: {short}" if short else "runs do the same up to here",
-        where=line,
+        what=f"runs do the same up to this line, and part here: {short}{others}",
+        where=", ".join((line, *changed[:_CHANGED])),
         attempt="see what this line reads that no seed reaches, or that others change meanwhile",
     )

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from envbuild.core.notebooks import in_cells
 from envbuild.core.patterns import lazy
-from envbuild.difference.finding import NOWHERE, Finding
+from envbuild.difference.finding import CERTAIN, NOWHERE, Finding
 from envbuild.record.compare_printed import only_order_differs
 from envbuild.record.model import Record
 from envbuild.record.printed import STREAMS
@@ -35,7 +35,7 @@ from envbuild.verification.causes.proofs import (
     of_experiments,
     of_programs,
 )
-from envbuild.verification.causes.source_causes import of_operations, of_sources
+from envbuild.verification.causes.source_causes import LIMITED, of_operations, of_sources
 from envbuild.verification.masking.ignoring import ignoring
 from envbuild.verification.masking.lines import difference_of, short
 
@@ -46,6 +46,8 @@ _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
 _SIGNALLED = 128
 """Exit codes from here on are those of programs that a signal ended."""
+_HARD_TO_REACH = frozenset((LIMITED, "limits", "order", "threads", "collection", "memory", "addresses"))
+"""Suspects of which not all can be fixed in runs that are followed."""
 _UNSEEN = 12
 """Weight of what was not looked into: everything that was found comes before."""
 
@@ -107,7 +109,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         # Runs differ with it fixed: something else makes the difference, and no cause is better than this one.
         causes = [each for each in causes if each.what not in refuted]
     if evidence.parting:
-        of_it = _about(evidence, called, shown)
+        of_it = _about(evidence, called, shown) if evidence.proven else _unreached(called, foreign)
         proven = bool(evidence.proven)
         causes = with_parting(causes, evidence.parting, of_it, evidence.sources or {}, proven=proven)
     return tuple(causes)
@@ -115,7 +117,7 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
 
 def _about(evidence: Evidence, called: Sequence[tuple[Finding, str]], shown: Sequence[Finding]) -> frozenset[str]:
     """Return the sentences about what was proven and shows where runs part."""
-    name = acting(evidence.proven)
+    name = acting(evidence)
     names = {name, ALSO.get(name, name)}
     things = tuple(THINGS[each] for each in names if each in THINGS)
     return frozenset(
@@ -124,6 +126,12 @@ def _about(evidence: Evidence, called: Sequence[tuple[Finding, str]], shown: Seq
             *(each.what for each in shown if things and each.what.startswith(things)),
         )
     )
+
+
+def _unreached(called: Sequence[tuple[Finding, str]], foreign: Sequence[Finding]) -> frozenset[str]:
+    """Return the sentences about what may make runs differ that have all fixed which experiments reach for certain."""
+    tried = (finding.what for finding, suspect in called if suspect in _HARD_TO_REACH and finding.weight > REFUTED)
+    return frozenset((*tried, *(each.what for each in foreign if each.weight >= CERTAIN)))
 
 
 def _is_listing_of(cause: Finding, listed: Collection[str]) -> bool:

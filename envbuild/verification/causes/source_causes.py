@@ -80,6 +80,8 @@ _OF_DATABASES = frozenset(("connect", "execute", "executemany", "executescript",
 _KEY = ".authkey"
 _CHANGED = frozenset(("getmtime", "getctime", "st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"))
 """What shows which of several files was written last, and so in which order tasks ended that wrote them."""
+LIMITED = "a limit of time"
+"""In place of a suspect, of calls that no experiment has shown anything of: each of several ones may reach them."""
 _SHARED_VALUES = frozenset(("multiprocessing.Value", "multiprocessing.RawValue"))
 _SHARED_TABLES = frozenset(f"multiprocessing.{kind}" for kind in ("Array", "RawArray", "list", "dict"))
 _HANDLER = "signal.signal"
@@ -263,7 +265,7 @@ def of_sources(evidence: Evidence) -> Iterator[tuple[Finding, str]]:
         if name in (TIMEOUT, _ASYNC_LIMIT) and shown == "proven" and "limits" not in evidence.proven:
             kinds.append("order")
         else:  # with tasks in order, or with a fixed clock, a limit of time is not reached: no suspect stands for it
-            kinds.append("" if row["kind"] == "limit" and not shown else _suspect_of(evidence, row))
+            kinds.append(LIMITED if row["kind"] == "limit" and not shown else _suspect_of(evidence, row))
     yield from _merged(_best_proven(causes, ranks, kinds), names, kinds)
 
 

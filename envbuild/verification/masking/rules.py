@@ -452,6 +452,14 @@ TABLE = (
         guessed=True,
     ),
     _rule("rates", "rate", "~per~second", rf"{_FREE}{NUMBER}\s{_WORK} per second\b"),
+    # Of what was counted right before: ``800 rows, 12345 per second``.
+    _rule(
+        "rates",
+        "rate",
+        "~per~second",
+        rf"(?P<keep>\b\d[\d,]* [a-z]+,? (?:at )?\(?){NUMBER} (?:per second|/ ?s(?:ec)?)\b",
+        guessed=True,
+    ),
     # ApacheBench's unit, and the name in front of it: `Requests per second:    360.31 [#/sec] (mean)`.
     _rule(
         "rates",

@@ -162,6 +162,8 @@ def test_which_file_is_the_newest_is_varied_where_sources_ask(
         ('path = f"part-{os.getpid()}.npy"  # of a random worker', False),
         ("log.info('worker %d', os.getpid())", False),
         ("rng = random.Random(0)\nprint(os.getpid())", False),
+        ("shard = os.getpid() % 4", True),
+        ("name = '%d' % os.getpid()", False),
     ],
 )
 def test_numbers_of_processes_are_varied_where_sources_draw_by_them(project: Path, source: str, draws: bool) -> None:
@@ -170,6 +172,22 @@ def test_numbers_of_processes_are_varied_where_sources_draw_by_them(project: Pat
     plan = plan_copy(project, ())
     assert ("pids" in varied(plan, strict=False)) is draws
     assert "memory" not in varied(plan, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "draws"),
+    [
+        ("start=$(( $$ % 9 + 1 ))", True),
+        ("RANDOM=$$", True),
+        ("RANDOM=$((1000+$$))", True),
+        ("scratch=/tmp/trips.$$", False),
+        ("n=$(( 3 + 4 ))", False),
+    ],
+)
+def test_a_shell_that_computes_with_its_number(project: Path, source: str, draws: bool) -> None:
+    """Most name files by it."""
+    (project / "sample.sh").write_text(f"#!/bin/sh\n{source}\n")
+    assert ("pids" in varied(plan_copy(project, ()), strict=False)) is draws
 
 
 def test_files_are_made_in_another_order(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

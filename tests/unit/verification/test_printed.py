@@ -117,6 +117,8 @@ MASKED = [
     ("rates", "120 samples/sec", "95.5 samples/sec"),
     ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
     ("rates", "450 tokens per second", "451 tokens per second"),
+    ("rates", "800 rows, 12345 per second", "800 rows, 9345 per second"),
+    ("rates", "120 accounts, 1234.5 per second", "120 accounts, 934.5 per second"),
     ("rates", "requests per second: 360.3", "requests per second: 358.9"),
     ("rates", "Requests per second:    360.31 [#/sec] (mean)", "Requests per second:    9.07 [#/sec] (mean)"),
     ("rates", "loss 0.5, samples per sec = 3,601.5", "loss 0.5, samples per sec = 99.1"),
