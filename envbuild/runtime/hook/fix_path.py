@@ -50,6 +50,16 @@ _CHANGING = frozenset((
     "writerow", "writerows",
 ))  # fmt: skip
 """Methods whose object is looked at after the line that calls them."""
+_BEGINNING = frozenset((
+    "Thread", "Process", "Timer", "Popen", "start", "submit", "map", "apply_async", "imap", "imap_unordered",
+    "create_task", "to_thread", "gather", "run_in_executor",
+))  # fmt: skip
+"""What is given to others on a line with one of these is not looked into: they change it at once."""
+_CONTAINED = frozenset((
+    "list", "dict", "set", "deque", "defaultdict", "Counter", "OrderedDict", "int", "float", "str", "bytes", "bool",
+    "ndarray",
+))  # fmt: skip
+_NOTHING = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"))
 _NAMES = frozenset(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"))
 _LOADS = frozenset(("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST_CHECK"))
 _FREES = "__del__"
@@ -92,14 +102,15 @@ def install(callers: Callers, folder: str) -> None:
 class _Line:
     """What a line of code sets."""
 
-    __slots__ = ("attributes", "containers", "loaded", "names", "place")
+    __slots__ = ("attributes", "begins", "containers", "loaded", "names", "place")
 
     def __init__(self, place: int) -> None:
         self.place = place
         self.names: list[str] = []
         self.attributes: list[str] = []
-        self.containers: list[tuple[str, ...]] = []
-        self.loaded: list[str] = []
+        self.containers: list[list[str]] = []
+        self.loaded: list[list[str]] = []
+        self.begins = False
 
 
 class _Follower:
@@ -163,7 +174,7 @@ class _Follower:
             file = code.co_filename
             path = file if file.startswith("<") else os.path.abspath(file)
             line = code.co_firstlineno
-            before: list[tuple[str, str]] = []
+            before: list[str] = []
             for each in dis.get_instructions(code):
                 if each.starts_line is not None and each.starts_line is not False:
                     number = getattr(each, "line_number", None) or each.starts_line
@@ -171,7 +182,7 @@ class _Follower:
                 at = lines.get(line)
                 if at is None:
                     at = lines[line] = _Line(crc32(f"{path}:{line}".encode("utf-8", "surrogateescape")))
-                _look(at, each.opname, each.argval, before)
+                before = _look(at, each.opname, each.argval, before)
         return known[1]
 
 
@@ -196,26 +207,38 @@ def _is_handler(code: CodeType) -> bool:
     return any(getattr(getattr(each, "__func__", each), "__code__", None) is code for each in handlers)
 
 
-def _look(line: _Line, operation: str, argument: Any, before: list[tuple[str, str]]) -> None:
-    """Add what an instruction sets to its line; ``before``: the loads right before it."""
-    if operation in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL"):
-        return
+def _look(line: _Line, operation: str, argument: Any, before: list[str]) -> list[str]:
+    """Add what an instruction sets or loads to its line.
+
+    Args:
+        line: which it is of.
+        operation, argument: what it is.
+        before: the name that was loaded right before it, and attributes of that.
+
+    Returns:
+        The same for what comes next.
+    """
+    if operation in _NOTHING:
+        return before
     if operation in _NAMES or operation.startswith("STORE_FAST"):
         line.names += argument if isinstance(argument, tuple) else (argument,)
     elif operation == "STORE_ATTR":
         line.attributes.append(argument)
     elif operation == "STORE_SUBSCR":
-        line.containers += [(name,) for name in dict.fromkeys(line.loaded)]
-    elif operation in ("LOAD_METHOD", "LOAD_ATTR") and argument in _CHANGING and before:
-        line.containers.append(tuple(name for _, name in before))
+        line.containers += line.loaded
+    elif operation in ("LOAD_METHOD", "LOAD_ATTR") and before:
+        line.begins = line.begins or argument in _BEGINNING
+        if argument in _CHANGING:
+            line.containers.append([*before])
+        elif operation == "LOAD_ATTR":
+            before.append(str(argument))
+            return before
     if operation in _LOADS or operation.startswith("LOAD_FAST"):
-        name = argument[-1] if isinstance(argument, tuple) else argument
-        before[:] = [(operation, str(name))]
-        line.loaded.append(str(name))
-    elif operation == "LOAD_ATTR" and before and argument not in _CHANGING:
-        before.append((operation, str(argument)))
-    else:
-        before.clear()
+        name = str(argument[-1] if isinstance(argument, tuple) else argument)
+        line.begins = line.begins or name in _BEGINNING
+        line.loaded.append([name])
+        return line.loaded[-1]
+    return []
 
 
 class _Frame:
@@ -280,15 +303,20 @@ class _Frame:
         if line is None:
             return
         value = 0
-        if line.names or line.attributes or line.containers:
+        if line.names or line.attributes:
             known = frame.f_locals
             for name in line.names:
                 value = form(known.get(name, frame.f_globals.get(name)), value)
             for name in line.attributes:
                 for owner in (*known.values(),)[:_ITEMS]:
                     value = form(_attributes(owner).get(name), value)
-            for names in line.containers:
-                value = _contained(known.get(names[0], frame.f_globals.get(names[0])), names[1:], value)
+        read = line.containers
+        if not (line.names or line.attributes or read or line.begins):  # what is printed, say
+            read = line.loaded
+        if read:
+            known = frame.f_locals
+            for first, *names in read:
+                value = _contained(known.get(first, frame.f_globals.get(first)), names, value)
         for each in given_back:
             value = form(each, value)
         self._follower.note(self._strand, line.place, value)
@@ -316,13 +344,11 @@ def _attributes(owner: Any) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def _contained(owner: Any, names: tuple[str, ...], value: int) -> int:
-    """Return a digest of a list, a set or a dictionary that attributes lead to."""
+def _contained(owner: Any, names: list[str], value: int) -> int:
+    """Return a digest of a number, a text, a list, a set or a dictionary that attributes lead to."""
     for name in names:
         owner = _attributes(owner).get(name)
-    if type(owner).__name__ in ("list", "dict", "set", "deque", "defaultdict", "Counter", "OrderedDict"):
-        return form(owner, value, 2)
-    return value
+    return form(owner, value, 2) if type(owner).__name__ in _CONTAINED else value
 
 
 def form(value: Any, before: int = 0, depth: int = _DEPTH) -> int:

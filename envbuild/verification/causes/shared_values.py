@@ -14,6 +14,8 @@ _MANAGERS = frozenset(("Manager", "SyncManager"))
 _VALUES, _ARRAYS = frozenset(("Value", "RawValue")), frozenset(("Array", "RawArray"))
 """Last names of what makes one."""
 
+_SETTING = frozenset(("setcontext", "setlocale", "chdir", "umask", "seterr", "set_printoptions", "setrecursionlimit"))
+"""Last names of what sets something of the whole thread or process."""
 _SQL = lazy(r"\bupdate\s+\w+\s+set\b", re.IGNORECASE)
 _FORK, _THREADS = "fork", lazy(r"Thread|\bto_thread\b|\brun_in_executor\b")
 
@@ -37,7 +39,8 @@ def updated_by_several(source: str) -> tuple[int, ...]:
     """Return the lines, in what threads and processes run, that read what others have as well and write it again.
 
     That are items and attributes of what a function has not made itself, if threads run it, memory (``pack_into``) and
-    rows of databases (``UPDATE``), where it has no lock. And, with one too, what gets the next number: ``len(ids)``.
+    rows of databases (``UPDATE``), where it has no lock. And, with one too, what gets the next number: ``len(ids)``;
+    and what sets something of the thread or process that later tasks find.
     """
     tree = parsed(source)
     if tree is None:
@@ -50,8 +53,19 @@ def updated_by_several(source: str) -> tuple[int, ...]:
         own = {name for node in ast.walk(function) for name in _stored(node)} - _given(function)
         updates = _Updates(values=True, given=given, own=own if threads else None, rows=True)
         found |= {*updates.unlocked(function), *(_numbered(function, own) if threads else ())}
-        found |= {*_of_others(function, given)}
+        found |= {*_of_others(function, given), *_left_behind(function)}
     return tuple(sorted(found))
+
+
+def _left_behind(function: _Function) -> Iterator[int]:
+    """Yield the lines that set what the thread or process has for later tasks, too: ``getcontext().prec = 7``."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute):
+            sets = isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Call)
+        else:
+            sets = isinstance(node, ast.Call) and last_name(node.func) in _SETTING and bool(node.args)
+        if sets and isinstance(node, ast.expr):
+            yield node.lineno
 
 
 def _of_others(function: _Function, given: Set[str]) -> Iterator[int]:

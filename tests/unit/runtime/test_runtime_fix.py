@@ -990,6 +990,14 @@ _FOLLOWED = (
         ("import pathlib\nx = pathlib.Path(str({}))\n", 2),
         ("class A:\n    def __init__(self):\n        self.found = []\n    def add(self, x):\n"
          "        self.found.append(x)\nA().add({})\n", 6),
+        ("found = []\nfound.append({})\nstr(found[:0])\n", 2),
+        ("def f(found):\n    x = [{}]\n    found.extend(x)\nfound = []\nf(found)\nstr(found)\n", 2),
+        ("import threading\nfound = []\nt = threading.Thread(target=lambda: found.append({}))\nt.start()\nt.join()\n"
+         "str(found)\n", 6),
+        ("import threading\nfound = [0]\ndef f(x):\n    found[0] = {}\nt = threading.Thread(target=f, args=(found,))\n"
+         "t.start(); t.join()\nthreading.Thread(target=f, args=(found,))\nstr(found)\n", 8),
+        ("import threading\nclass A:\n    n = 0\na = A()\nt = threading.Thread(target=lambda: setattr(a, 'n', {}))\n"
+         "t.start()\nt.join()\nstr(a.n)\n", 8),
         ("import signal, os\nsignal.signal(signal.SIGUSR1, lambda n, f: None)\nfor i in range(3):\n"
          "    if i == ({} == 10):\n        os.kill(os.getpid(), signal.SIGUSR1)\n", 4),
     ],

@@ -58,6 +58,8 @@ _POOL = "pool = ThreadPool(2)\npool.map(f, parts)\n"
     [
         (_POOL + "def f(part):\n    for k in part:\n        sums[k] = sums.get(k, 0) + g(k)\n", (5,)),
         (_POOL + "def f(part):\n    own = {}\n    for k in part:\n        own[k] = own.get(k, 0) + 1\n", ()),
+        (_POOL + "def f(part):\n    getcontext().prec = 7\n    part.size = 3\n", (4,)),
+        (_POOL + "def f(part):\n    os.chdir(part)\ndef g():\n    os.chdir(here)\n", (4,)),
         (_POOL + "def f(part):\n    with lock:\n        sums[0] += part\n", ()),
         (
             _POOL
