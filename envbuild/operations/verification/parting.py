@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from envbuild.lockfile.layout import WORKSPACE
-from envbuild.runtime.hook.fix_path import FREED, NAME, SIGNAL, STEP
+from envbuild.runtime.hook.fix_path import CUT, FREED, NAME, SIGNAL, STEP
 from envbuild.verification.causes.evidence import SUSPECTS, Evidence
 from envbuild.verification.causes.partings import acting
 from envbuild.verification.causes.proofs import ALSO
@@ -30,6 +30,9 @@ _PAIRS = 2
 """Pairs of runs that are followed: what differs seldom is the same in one of them."""
 _LONGEST = 1 << 26
 """Bytes of a way; the hook writes less."""
+_LONG = STEP.size * 500_000
+"""Bytes of a way that takes some seconds."""
+_PAIR = 2
 _BLOCK = STEP.size << 12
 _MOST = 1_000_000
 """Steps that are compared from the first one on that is not the same in both."""
@@ -70,8 +73,12 @@ def parted(laboratory: Laboratory, evidence: Evidence) -> str:
 
         label = ", again" if again else ""
         laboratory.followed(fixed, label, look, "layout" if moved else name)
-        if len(ways) > 1 and (place := parting_of(ways[0], ways[1], lines)):
+        if len(ways) < _PAIR:
+            return ""
+        if place := parting_of(ways[0], ways[1], lines):
             return place
+        if any(len(way) > _LONG for way in ways):
+            return ""  # once is enough
     return ""
 
 
@@ -117,14 +124,15 @@ def _strands(data: bytes) -> Mapping[int, Sequence[_Step]]:
 def _partings(
     one: Mapping[int, Sequence[_Step]], other: Mapping[int, Sequence[_Step]], lines: Mapping[int, str]
 ) -> Iterator[tuple[int, str]]:
-    for strand in sorted({*one} & {*other} - {SIGNAL, FREED}):
+    cut = CUT in one or CUT in other
+    for strand in sorted({*one} & {*other} - {SIGNAL, FREED, CUT}):
         mine, theirs = one[strand], other[strand]
         shorter = min(len(mine), len(theirs))
         at = next(
             (at for at in range(shorter) if (mine[at].place, mine[at].value) != (theirs[at].place, theirs[at].value)),
             shorter,
         )
-        if at == len(mine) == len(theirs):
+        if at == shorter and (cut or len(mine) == len(theirs)):
             continue
         same_line = at < shorter and mine[at].place == theirs[at].place
         step = mine[at] if same_line else mine[at - 1] if at else None

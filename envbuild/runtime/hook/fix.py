@@ -22,6 +22,7 @@ follow from.
 from __future__ import annotations
 
 import os
+from time import monotonic  # before it is fixed
 
 from .fix_callers import Callers
 
@@ -99,4 +100,4 @@ def begin(process: Process) -> None:
     if "path" in wanted and not process.path:
         from . import fix_path
 
-        fix_path.install(callers, process.folder)
+        fix_path.install(callers, process.folder, monotonic)

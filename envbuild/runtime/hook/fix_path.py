@@ -10,7 +10,8 @@ sets have, the texts that an object keeps; of sets in no order. No code of the p
 change meanwhile is seen where this thread puts it into a name, an attribute or an item, or is led elsewhere by it.
 Handlers of signals and what frees objects have strands of their own: they come at any moment.
 
-Only the program's first process is followed, for ``_STEPS`` steps at most, and no further once it sets a trace itself.
+Only the program's first process is followed, for ``_STEPS`` steps and ``_SECONDS`` at most (a step of the strand
+``CUT`` is the last one then), and no further once it sets a trace itself.
 Of what is called, or goes on, more than ``_HOT`` times, later calls are not followed, so that the program is not much
 slower than others that it runs with: what they give back is seen where it gets a name.
 """
@@ -25,7 +26,7 @@ from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
     from typing import Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 NAME = "path.bin"
 STEP = Struct("<III")
-_STEPS, _HOT = 4_000_000, 2000
+_STEPS, _HOT, _SECONDS = 4_000_000, 2000, 10
 _BUFFER = 1 << 16
 """Bytes that are written at once."""
 _DEPTH, _ITEMS, _LAST, _MEMBERS, _TEXT, _BITS = 3, 16, 4, 1000, 1 << 20, 2048
@@ -67,22 +68,23 @@ _KEPT, _AWAITS = 0x2A0, 0x280
 """Flags of code whose frames are left and go on: generators, coroutines, generators of coroutines; those that await."""
 _RESUME = dis.opmap.get("RESUME")
 _YIELDS = frozenset(dis.opmap[name] for name in ("YIELD_VALUE", "YIELD_FROM") if name in dis.opmap)
-SIGNAL, FREED = 1, 2
-"""Strands of what comes at any moment."""
+SIGNAL, FREED, CUT = 1, 2, 3
+"""Strands of what comes at any moment, and that of a way which is cut off."""
 
 
-def install(callers: Callers, folder: str) -> None:
+def install(callers: Callers, folder: str, clock: Callable[[], float]) -> None:
     """Follow this thread from now on.
 
     Args:
         callers: knows the project's code.
         folder: where the file goes; it must not be there.
+        clock: the real one, in seconds.
     """
     try:
         descriptor = os.open(os.path.join(folder, NAME), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except OSError:  # a second program, or nowhere to write
         return
-    follower = _Follower(callers, descriptor)
+    follower = _Follower(callers, descriptor, clock)
     os.register_at_fork(after_in_child=follower.end)
     import atexit
 
@@ -119,15 +121,17 @@ class _Follower:
     Args:
         callers: knows the project's code.
         descriptor: of the file.
+        clock: the real one.
     """
 
-    def __init__(self, callers: Callers, descriptor: int) -> None:
+    def __init__(self, callers: Callers, descriptor: int, clock: Callable[[], float]) -> None:
         self._callers, self._descriptor = callers, descriptor
         self.files: dict[str, bool] = {}
         self._codes: dict[int, tuple[CodeType, dict[int, _Line]]] = {}
         self._calls: dict[int, int] = {}
         self._buffer = bytearray()
         self.left = _STEPS
+        self._ends, self._clock = clock() + _SECONDS, clock
 
     def end(self) -> None:
         """Follow no longer, as in a child, whose parent writes the file."""
@@ -162,8 +166,11 @@ class _Follower:
         self.left -= 1
         if len(self._buffer) >= _BUFFER:
             self.flush()
+            self.left = self.left if self._clock() < self._ends else 0
         if self.left <= 0:
             sys.settrace(None)
+            self._buffer += STEP.pack(CUT, 0, 0)
+            self.flush()
 
     def lines(self, code: CodeType) -> dict[int, _Line]:
         """Return what lines of a function set."""

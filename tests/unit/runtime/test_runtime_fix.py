@@ -956,13 +956,13 @@ _FOLLOWED = (
     "    folder = tempfile.mkdtemp()\n"
     "    file = '/workspace/train.py'\n"
     "    callers.is_project = lambda code: code.co_filename == file\n"
-    "    fix_path.install(callers, folder)\n"
+    "    fix_path.install(callers, folder, lambda: 0)\n"
     "    try:\n"
     "        exec(compile(source, file, 'exec'), {'__name__': '__main__'})\n"
     "    finally:\n"
     "        sys.settrace(None)\n"
     "    os._exit.__closure__[0].cell_contents.flush()\n"
-    "    lines = {crc32(f'{file}:{number}'.encode()): number for number in range(1, 40)}\n"
+    "    lines = {0: 0, **{crc32(f'{file}:{number}'.encode()): number for number in range(1, 40)}}\n"
     "    data = open(folder + '/path.bin', 'rb').read()\n"
     "    return [(strand, lines[place], value) for strand, place, value in fix_path.STEP.iter_unpack(data)]\n"
 )
@@ -1026,6 +1026,6 @@ def test_a_way_ends_in_a_child_and_has_an_end() -> None:
         "fix_path._STEPS = 50\n"
         "steps = way('''\nimport os\nif not os.fork():\n    x = 1\n    os._exit(0)\nos.wait()\nfor i in range(99):\n"
         "    y = i\n''')\n"
-        "print(json.dumps([len(steps), 4 in {line for _, line, _ in steps}, os._exit.__qualname__]))\n",
+        "print(json.dumps([len(steps), 4 in {line for _, line, _ in steps}, os._exit.__qualname__, steps[-1][0]]))\n",
     )
-    assert found == [50, False, "_exit"]
+    assert found == [51, False, "_exit", 3]

@@ -147,6 +147,9 @@ def _way(*steps: tuple[int, int, int]) -> bytes:
         (((7, 10, 1), (8, 20, 1), (7, 30, 1)), ((8, 20, 1), (7, 10, 1), (7, 30, 2)), "/workspace/train.py:3"),
         # the strand that parts first in the first run
         (((7, 10, 1), (8, 20, 1)), ((8, 20, 2), (7, 10, 2)), "/workspace/train.py:1"),
+        # one is cut off: what comes then is not known
+        (((0, 10, 1), (0, 20, 1)), ((0, 10, 1), (3, 0, 0)), ""),
+        (((0, 10, 1), (0, 20, 1)), ((0, 10, 2), (3, 0, 0)), "/workspace/train.py:1"),
         # handlers of signals and what frees objects come at any moment
         (((1, 10, 1), (2, 10, 1), (0, 20, 1)), ((1, 10, 2), (2, 10, 2), (0, 20, 1)), ""),
         # a line that is none of the project's as it is known
