@@ -6,7 +6,7 @@ the project's code (``runtime/hook/fix_path.py``). All that the first thread did
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,11 +23,8 @@ from envbuild.verification.causes.proofs import ALSO
 if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
     from envbuild.runs.repeat import Repeated
-    from envbuild.verification.ran import Ran
 
 _PATH = "path"
-_PAIRS = 2
-"""Pairs of runs that are followed: what differs seldom is the same in one of them."""
 _LONGEST = 1 << 26
 """Bytes of a way; the hook writes less."""
 _LONG = STEP.size * 500_000
@@ -65,20 +62,23 @@ def parted(laboratory: Laboratory, evidence: Evidence) -> str:
         for path, text in (evidence.sources or {}).items()
         for number in range(1, text.count("\n") + 2)
     }
-    for again in range(_PAIRS):
+
+    def followed(fixed: Sequence[str], label: str, changed: str) -> list[bytes]:
         ways: list[bytes] = []
+        laboratory.followed(fixed, label, lambda found, _: ways.append(_way(laboratory, found)), changed)
+        return ways if len(ways) == _PAIR else []
 
-        def look(found: Repeated, ran: Ran, ways: list[bytes] = ways) -> None:
-            ways.append(_way(laboratory, found))
-
-        label = ", again" if again else ""
-        laboratory.followed(fixed, label, look, "layout" if moved else name)
-        if len(ways) < _PAIR:
+    for label in ("", ", again"):
+        ways = followed(fixed, label, "layout" if moved else name)
+        if not ways:
             return ""
-        if place := parting_of(ways[0], ways[1], lines):
+        place = parting_of(ways[0], ways[1], lines)
+        if place and evidence.proven:  # runs that are equal part as well where a port, say, is another one
+            also = [each for each in ("addresses" if moved else name,) if each in SUSPECTS]
+            equal = followed([*fixed, *also], ", of equal ones", "")
+            return parting_of(ways[0], ways[1], lines, varying(equal[0], equal[1])) if equal else place
+        if place or any(len(way) > _LONG for way in ways):
             return place
-        if any(len(way) > _LONG for way in ways):
-            return ""  # once is enough
     return ""
 
 
@@ -93,15 +93,29 @@ def _way(laboratory: Laboratory, found: Repeated) -> bytes:
     return b""
 
 
-def parting_of(one: bytes, other: bytes, lines: Mapping[int, str]) -> str:
+def varying(one: bytes, other: bytes) -> frozenset[int]:
+    """Return the numbers of lines that set something else in runs that are equal, as far as these go the same way."""
+    found = set[int]()
+    mine, theirs = _strands(one), _strands(other)
+    for strand in {*mine} & {*theirs}:
+        for step, same in zip(mine[strand], theirs[strand], strict=False):
+            if step.place != same.place:
+                break
+            if step.value != same.value:
+                found.add(step.place)
+    return frozenset(found)
+
+
+def parting_of(one: bytes, other: bytes, lines: Mapping[int, str], but: Collection[int] = ()) -> str:
     """Return the first line at which a strand parts, by the order of steps in the first run; empty if none does.
 
     Args:
         one, other: what two runs have written (``runtime/hook/fix_path.py``).
         lines: of the project, as in ``Culprit``, by their number there.
+        but: lines of which what they set does not count (``varying``).
     """
     begin = max(0, _common(one, other) - _BLOCK)  # with some of the steps that all strands have in common
-    found = min(_partings(_strands(one[begin:]), _strands(other[begin:]), lines), default=(0, ""))
+    found = min(_partings(_strands(one[begin:]), _strands(other[begin:]), lines, but), default=(0, ""))
     return found[1]
 
 
@@ -122,14 +136,22 @@ def _strands(data: bytes) -> Mapping[int, Sequence[_Step]]:
 
 
 def _partings(
-    one: Mapping[int, Sequence[_Step]], other: Mapping[int, Sequence[_Step]], lines: Mapping[int, str]
+    one: Mapping[int, Sequence[_Step]],
+    other: Mapping[int, Sequence[_Step]],
+    lines: Mapping[int, str],
+    but: Collection[int],
 ) -> Iterator[tuple[int, str]]:
     cut = CUT in one or CUT in other
     for strand in sorted({*one} & {*other} - {SIGNAL, FREED, CUT}):
         mine, theirs = one[strand], other[strand]
         shorter = min(len(mine), len(theirs))
         at = next(
-            (at for at in range(shorter) if (mine[at].place, mine[at].value) != (theirs[at].place, theirs[at].value)),
+            (
+                at
+                for at in range(shorter)
+                if mine[at].place != theirs[at].place
+                or (mine[at].value != theirs[at].value and mine[at].place not in but)
+            ),
             shorter,
         )
         if at == shorter and (cut or len(mine) == len(theirs)):

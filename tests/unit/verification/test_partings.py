@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from envbuild.difference.finding import Finding
-from envbuild.operations.verification.parting import parting_of
+from envbuild.operations.verification.parting import parting_of, varying
 from envbuild.runtime.hook.fix_path import STEP
 from envbuild.verification.causes.evidence import Culprit, Evidence
 from envbuild.verification.causes.partings import acting, changed_for, with_parting
@@ -173,3 +173,13 @@ def test_long_ways_and_a_step_that_was_not_written_whole() -> None:
     assert parting_of(_way(*long, (0, 20, 1)), _way(*long, (0, 30, 1)), LINES) == "/workspace/train.py:1"
     assert parting_of(one, one[:-1], LINES) == "/workspace/train.py:2"
     assert parting_of(one, one + b"x", LINES) == parting_of(one, b"", LINES) == ""
+
+
+def test_what_varies_in_equal_runs_too_does_not_count() -> None:
+    """A port that the system chose, say, as long as they go the same way; another way counts."""
+    equal = _way((0, 10, 1), (0, 20, 1), (0, 30, 1)), _way((0, 10, 2), (0, 20, 1), (0, 20, 1))
+    assert varying(*equal) == {10}
+    one, other = _way((0, 10, 1), (0, 20, 1), (0, 30, 1)), _way((0, 10, 3), (0, 20, 1), (0, 30, 2))
+    assert parting_of(one, other, LINES) == "/workspace/train.py:1"
+    assert parting_of(one, other, LINES, {10}) == "/workspace/train.py:3"
+    assert parting_of(one, _way((0, 10, 3), (0, 30, 1)), LINES, {10}) == "/workspace/train.py:1"
