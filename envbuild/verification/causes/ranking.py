@@ -130,7 +130,7 @@ def _about(evidence: Evidence, called: Sequence[tuple[Finding, str]], shown: Seq
 
 def _unreached(called: Sequence[tuple[Finding, str]], foreign: Sequence[Finding]) -> frozenset[str]:
     """Return the sentences about what may make runs differ that have all fixed which experiments reach for certain."""
-    least = {name: REFUTED + 1 for name in _HARD_TO_REACH} | {"": CERTAIN}  # what nothing fixes, such as a port
+    least = dict.fromkeys(_HARD_TO_REACH, REFUTED + 1) | {"": CERTAIN}  # what nothing fixes, such as a port
     tried = (finding.what for finding, suspect in called if finding.weight >= least.get(suspect, PROVEN))
     return frozenset((*tried, *(each.what for each in foreign if each.weight >= CERTAIN)))
 
