@@ -338,7 +338,13 @@ TABLE = (
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
     _rule("times", "date", ".20", rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
-    _rule("times", "date", "20", r"(?<!\d)(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)[-_T]?\d{6}(?!\d)", _date),
+    _rule(
+        "times",
+        "date",
+        "20",
+        r"(?<!\d)(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)(?:[-_T]?\d{6}|[-_T]\d{12})(?!\d)",
+        _date,
+    ),
     _rule(
         "times",
         "date",
@@ -452,6 +458,14 @@ TABLE = (
         guessed=True,
     ),
     _rule("rates", "rate", "~per~second", rf"{_FREE}{NUMBER}\s{_WORK} per second\b"),
+    # Of what the line has counted before: ``30 checks, checksum 12, 45123 checks/s``.
+    _rule(
+        "rates",
+        "rate",
+        "s/s",
+        rf"(?P<keep>\b\d+ (?P<unit>[a-z]{{3,20}}s)\b[^\n/]*?[, (]){NUMBER} (?P=unit)/s(?:ec(?:ond)?)?\b",
+        guessed=True,
+    ),
     # Of what was counted right before: ``800 rows, 12345 per second``.
     _rule(
         "rates",
