@@ -20,5 +20,5 @@ def taken_in(script: str) -> Iterator[tuple[int, str]]:
             continue
         for found in _TAKEN.finditer(line):
             words = (found[1] or found[2]).strip()
-            if _CONSTANT.search(words) is None:
+            if not words.startswith("date") or _CONSTANT.search(words) is None:
                 yield number, words

@@ -147,6 +147,7 @@ def test_a_script_is_named_with_the_line_that_draws() -> None:
         (': "${SEED:=$(date +%s)}"', "date +%s"),
         ("export SEED=`date +%N`", "date +%N"),
         ('python train.py --run "$(uuidgen)"', "uuidgen"),
+        ("WORK=$(mktemp -d /tmp/bag.XXXXXXXX)", "mktemp -d /tmp/bag.XXXXXXXX"),
         ('echo "started $(date)"', ""),
         ("# SEED=$(date +%s)", ""),
         ("DAY=$(date -d @0 +%F)", ""),
