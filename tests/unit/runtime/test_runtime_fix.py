@@ -1029,3 +1029,26 @@ def test_a_way_ends_in_a_child_and_has_an_end() -> None:
         "print(json.dumps([len(steps), 4 in {line for _, line, _ in steps}, os._exit.__qualname__, steps[-1][0]]))\n",
     )
     assert found == [51, False, "_exit", 3]
+
+
+@pytest.mark.subprocess
+def test_a_scheduler_follows_the_fixed_clock() -> None:
+    """Which job is due does not depend on how long the others take."""
+    program = (
+        "import sched, time\n"
+        "real = time.sleep\n"
+        "fix_clock.Clock(callers).install()\n"
+        "jobs, found = sched.scheduler(time.monotonic, time.sleep), []\n"
+        "def job(name, left):\n"
+        "    found.append(name)\n"
+        "    real({pause})\n"
+        "    if left:\n"
+        "        jobs.enter(0.005 * len(name), 1, job, (name, left - 1))\n"
+        "job('a', 6)\n"
+        "job('bb', 3)\n"
+        "jobs.run()\n"
+        "print(json.dumps(found))\n"
+    )
+    fast, slow = (_found("fix_clock", program.format(pause=pause)) for pause in (0, 0.004))
+    assert fast == slow
+    assert sorted(fast) == ["a"] * 7 + ["bb"] * 4

@@ -1016,3 +1016,25 @@ def test_a_suspect_is_fixed(tree: Tree) -> None:
     assert 0.25 <= first[2] < 0.26  # type: ignore[operator]
     first, second = outputs("entropy,clock@60")
     assert first == second
+
+
+def test_pythons_of_a_pool_are_interrupted_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they take longer to start than threads: else the first has done all short tasks before others are there."""
+    waited: list[float] = []
+    kept: list[tuple[int, Callable[[float], None]]] = []
+
+    def interrupted(seed: int, waits: Callable[[float], None]) -> types.SimpleNamespace:
+        kept.append((seed, waits))
+        return types.SimpleNamespace(begin=lambda: None)
+
+    monkeypatch.setattr(turns, "wait", waited.append)
+    monkeypatch.setattr(turns, "Interruptions", interrupted)
+    varied = turns.Turns(2)
+    varied.interrupt_own("worker 3")()
+    varied.begin()()
+    ((own, of_own), (thread, of_thread)) = kept
+    assert own // turns._MOST == thread // turns._MOST == 2
+    waited.clear()
+    of_own(0.002)
+    of_thread(0.002)
+    assert waited == [0.02, 0.002]
