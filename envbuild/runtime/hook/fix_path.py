@@ -21,8 +21,13 @@ from __future__ import annotations
 import dis
 import os
 import sys
+from collections import deque
+from itertools import islice
 from struct import Struct
+from types import BuiltinFunctionType, FunctionType, MethodType
 from zlib import crc32
+
+from .handlers import is_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ _ATTRIBUTES = 4
 _ARRAY = 1 << 16
 """Bytes of an array."""
 _PLAIN = frozenset((bool, float, complex, type(None)))
-_SEQUENCES = frozenset(("list", "tuple", "deque"))
+_CALLABLE = (FunctionType, BuiltinFunctionType, MethodType, type)
 _CHANGING = frozenset((
     "append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put", "push", "write", "writelines",
     "writerow", "writerows",
@@ -142,11 +147,20 @@ class _Follower:
     def flush(self) -> None:
         """Write what is known."""
         data, self._buffer = bytes(self._buffer), bytearray()
-        if data:
+        try:
             os.write(self._descriptor, data)
+        except OSError:  # the program has closed all files, or there is no room
+            self.end()
 
     def called(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Return what follows a frame, if it is the project's: a trace function for the whole thread."""
+        try:
+            return self._called(frame)
+        except BaseException:  # a handler of the program's has raised it, and it is the program's; no trace goes on
+            self.cut()
+            raise
+
+    def _called(self, frame: FrameType) -> Any:
         code = frame.f_code
         own = self.files.get(code.co_filename)
         if own is None:
@@ -160,6 +174,13 @@ class _Follower:
         step.begin(frame)
         return step.next
 
+    def cut(self) -> None:
+        """Follow no longer, and say so."""
+        self.left = 0
+        sys.settrace(None)
+        self._buffer += STEP.pack(CUT, 0, 0)
+        self.flush()
+
     def note(self, strand: int, place: int, value: int) -> None:
         """Add a step."""
         self._buffer += STEP.pack(strand, place, value)
@@ -168,9 +189,7 @@ class _Follower:
             self.flush()
             self.left = self.left if self._clock() < self._ends else 0
         if self.left <= 0:
-            sys.settrace(None)
-            self._buffer += STEP.pack(CUT, 0, 0)
-            self.flush()
+            self.cut()
 
     def lines(self, code: CodeType) -> dict[int, _Line]:
         """Return what lines of a function set."""
@@ -289,6 +308,14 @@ class _Frame:
         """Note a line that was executed: a trace function."""
         if self._follower.left <= 0:
             return None
+        try:
+            self._next(frame, event, argument)
+        except BaseException:  # as in ``called``
+            self._follower.cut()
+            raise
+        return self.next
+
+    def _next(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "line":
             if self._at:
                 self._done(frame)
@@ -302,8 +329,7 @@ class _Frame:
             line = self._lines.get(frame.f_lineno)
             kind = argument[0]
             if line is not None and kind not in (StopIteration, StopAsyncIteration, GeneratorExit):
-                self._follower.note(self._strand, line.place, crc32(getattr(kind, "__qualname__", "").encode()))
-        return self.next
+                self._follower.note(self._strand, line.place, crc32(kind.__qualname__.encode("utf-8", "replace")))
 
     def _done(self, frame: FrameType, given_back: tuple[Any, ...] = ()) -> None:
         line = self._lines.get(self._at)
@@ -346,7 +372,9 @@ def _waits(code: bytes, last: int) -> bool:
 def _attributes(owner: Any) -> dict[str, Any]:
     try:
         found = object.__getattribute__(owner, "__dict__")
-    except Exception:  # it has none, or its type does not say
+    except Exception as error:  # it has none, or its type does not say
+        if is_programs(error):
+            raise
         return {}
     return found if type(found) is dict else {}
 
@@ -363,7 +391,9 @@ def form(value: Any, before: int = 0, depth: int = _DEPTH) -> int:
     try:
         for part in _parts(value, depth):
             before = crc32(part, before)
-    except Exception:  # it changes meanwhile, or is not what its type says
+    except Exception as error:  # it changes meanwhile, or is not what its type says
+        if is_programs(error):
+            raise
         return crc32(b"?", before)
     return before
 
@@ -382,30 +412,47 @@ def _parts(value: Any, depth: int) -> Iterator[bytes]:
         yield b"%d " % len(value) + bytes(value[:_TEXT])
     elif depth <= 0:
         return
-    elif name in _SEQUENCES and kind.__module__ in ("builtins", "collections"):
-        yield b"%d" % len(value)
-        several = list(value) if len(value) <= _ITEMS + _LAST else [*list(value)[:_ITEMS], *list(value)[-_LAST:]]
-        for each in several:
+    elif sequence := next((each for each in (list, tuple, deque) if issubclass(kind, each)), None):
+        count = sequence.__len__(value)
+        yield b"%d" % count
+        for each in _ends(sequence.__iter__(value), _reversed_of(sequence, value), count):
             yield b"%x" % form(each, 0, depth - 1)
-    elif isinstance(value, dict):
-        yield b"%d" % len(value)
-        items = list(dict.items(value))
-        for key, each in items if len(items) <= _ITEMS + _LAST else [*items[:_ITEMS], *items[-_LAST:]]:
-            yield b"%x" % form(key, form(each, 0, depth - 1), depth - 1)
+    elif issubclass(kind, dict):
+        count = dict.__len__(value)
+        yield b"%d" % count
+        for key in _ends(dict.__iter__(value), dict.__reversed__(value), count):
+            yield b"%x" % form(key, form(dict.get(value, key), 0, depth - 1), depth - 1)
     elif kind in (set, frozenset):
         members = list(value) if len(value) <= _MEMBERS else []
         yield b"%d %x" % (len(value), sum(form(each, 0, depth - 1) for each in members))
     elif kind.__module__ in ("numpy", "pathlib", "datetime", "fractions", "decimal"):
         yield _known(value, kind)
-    elif callable(value) and hasattr(value, "__qualname__"):
-        yield str(value.__qualname__).encode("utf-8", "replace")
-        owner = getattr(value, "__self__", None)
-        if owner is not None and not isinstance(owner, type(os)):
+    elif kind in _CALLABLE:
+        yield value.__qualname__.encode("utf-8", "replace")
+        owner = value.__self__ if kind is MethodType else None
+        if owner is not None:
             yield b"%x" % form(owner, 0, depth - 1)
     else:
         texts = [(key, each) for key, each in list(_attributes(value).items()) if type(each) is str]
         for key, each in texts[:_ATTRIBUTES]:
             yield f"{key}={each[:_TEXT]}".encode("utf-8", "surrogatepass")
+
+
+def _reversed_of(sequence: Any, value: Any) -> Iterator[Any]:
+    """Return the items of a list, tuple or deque from its end, whatever its class makes of them."""
+    if sequence is tuple:
+        return iter(tuple.__getitem__(value, slice(-1, -1 - _LAST, -1)))
+    found: Iterator[Any] = sequence.__reversed__(value)
+    return found
+
+
+def _ends(front: Iterator[Any], back: Iterator[Any], count: int) -> Iterator[Any]:
+    """Yield all of what has few items, and else the first ones and the last ones."""
+    if count <= _ITEMS + _LAST:
+        yield from front
+        return
+    yield from islice(front, _ITEMS)
+    yield from islice(back, _LAST)
 
 
 def _known(value: Any, kind: type) -> bytes:

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections import deque
 from typing import Any
 
 import pytest
 
-from envbuild.runtime.hook import fix_figures, fix_limits
+from envbuild.runtime.hook import fix_figures, fix_limits, fix_path
 from envbuild.verification.masking.thread_lines import owners
 from tests.support.cli import ROOT
 
@@ -1041,7 +1042,8 @@ def test_a_scheduler_follows_the_fixed_clock() -> None:
         "jobs, found = sched.scheduler(time.monotonic, time.sleep), []\n"
         "def job(name, left):\n"
         "    found.append(name)\n"
-        "    real({pause})\n"
+        "    if name == 'a':\n"
+        "        real({pause})\n"
         "    if left:\n"
         "        jobs.enter(0.005 * len(name), 1, job, (name, left - 1))\n"
         "job('a', 6)\n"
@@ -1049,6 +1051,60 @@ def test_a_scheduler_follows_the_fixed_clock() -> None:
         "jobs.run()\n"
         "print(json.dumps(found))\n"
     )
-    fast, slow = (_found("fix_clock", program.format(pause=pause)) for pause in (0, 0.004))
+    fast, slow = (_found("fix_clock", program.format(pause=pause)) for pause in (0, 0.02))
     assert fast == slow
     assert sorted(fast) == ["a"] * 7 + ["bb"] * 4
+
+
+@pytest.mark.subprocess
+def test_what_a_handler_raises_reaches_a_program_that_is_followed() -> None:
+    """A limit of time that raises is the program's; the way ends there, and says so."""
+    source = (
+        "import signal\nclass Late(Exception):\n    pass\ndef ring(number, frame):\n    raise Late\n"
+        "signal.signal(signal.SIGALRM, ring)\nraised = 0\nwhile raised < 20:\n    try:\n"
+        "        signal.setitimer(signal.ITIMER_REAL, 0.001)\n        while True:\n"
+        "            found = [[1, 2, 3], {'a': (1, 2)}, 'text' * 50]\n    except Late:\n        raised += 1\n"
+    )
+    steps = _found("fix_path", f"{_FOLLOWED}print(json.dumps(way({source!r})[-1][:1]))\n")
+    assert steps[0] in (0, 3)
+
+
+def test_no_code_of_the_program_is_called_for_a_digest() -> None:
+    """Whatever its classes make of iteration, attributes, comparison and classes."""
+
+    class Hostile(dict[str, int]):
+        def _raise(self, *_: object) -> Any:
+            raise AssertionError
+
+        __iter__ = __len__ = __getitem__ = __hash__ = __eq__ = __repr__ = __bool__ = _raise
+
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    class Odd(list[int]):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+    one, same, other = Hostile(a=1), Hostile(a=1), Hostile(a=2)
+    assert fix_path.form(one) == fix_path.form(same) != fix_path.form(other)
+    assert fix_path.form(Odd([1, 2])) == fix_path.form(Odd([1, 2])) != fix_path.form(Odd([2, 2]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (list(range(100)), [*range(99), 5]),
+        (tuple(range(100)), (*range(99), 5)),
+        (deque(range(100)), deque([*range(99), 5])),
+        (dict.fromkeys(range(100)), dict.fromkeys([*range(99), 200])),
+        ({1, 2}, {1, 3}),
+        (2**5000, 2**5001),
+        ([].append, {}.get),
+        (b"a" * 5000, b"a" * 4999 + b"b"),
+        (1, True),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}),
+    ],
+)
+def test_digests_of_values(one: object, other: object) -> None:
+    """Of long ones the first and the last items."""
+    assert fix_path.form(one) == fix_path.form(one) != fix_path.form(other)
