@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from envbuild.core.redact import MASK, holds_secret
 from envbuild.difference.finding import CERTAIN, Finding
 from envbuild.verification.causes.evidence import Evidence
 from envbuild.verification.causes.meanwhile import changes
@@ -123,6 +124,7 @@ def _at(line: str, sources: Mapping[str, str], changed: Sequence[str]) -> Findin
     path, _, number = line.rpartition(":")
     lines = sources.get(path, "").splitlines()
     text = lines[int(number) - 1].strip() if number.isdecimal() and 0 < int(number) <= len(lines) else ""
+    text = MASK if holds_secret(text, names=True) else text
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     by = ", ".join(changed[:_CHANGED])
     others = f"; threads, processes or tasks change what it reads: {by}" if by else ""

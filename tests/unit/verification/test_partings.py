@@ -69,6 +69,14 @@ def test_where_nothing_is_proven_the_line_is_a_cause_of_its_own() -> None:
     assert others == [causes[0]]
 
 
+def test_a_line_with_a_secret_is_not_quoted() -> None:
+    """It goes into the output and into reports."""
+    source = 'connect(password="hunter2-is-no-good")\n'
+    (first, *_) = with_parting([], "/workspace/train.py:1", (), {"train.py": source}, proven=False)
+    assert "hunter2" not in first.what
+    assert first.where == "train.py:1"
+
+
 def test_what_experiments_may_not_have_reached_comes_with_the_line() -> None:
     """A limit of time, say, or who comes first: rather a cause that names who changes what the line reads."""
     causes = [_cause("a", "train.py:6", 45), _cause("b", "train.py:1", 40), _cause("c", "train.py:3", 30)]
