@@ -69,27 +69,22 @@ def drawing_program(laboratory: Laboratory) -> str:
     return ""
 
 
-def never_in_other_turns(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
-    """Quote what starts programs at once that are no Python: who of them comes first was luck of an idle machine."""
+def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
+    """Quote what programs that are no Python do in an order that was the same in all runs of this machine.
+
+    Which of several comes first that are started at once; and that of the files of a folder, the file system's.
+    """
     from envbuild.operations.verification.divergence import scripts_of
     from envbuild.verification.causes.foreign import begun_at_once
-
-    project, record = session.plan.request.project, session.runs[0].record
-    for words, where in dict.fromkeys(
-        begun_at_once(sources, scripts_of(project, sources, record.command), record.command)
-    ):
-        place = f" ({where})" if where else ""
-        yield f"which of the programs comes first that {words!r} starts at once{place}: no run varied that"
-
-
-def never_in_another_order(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
-    """Quote what takes files in the order of the file system and is no Python: runs of one machine have the same."""
-    from envbuild.operations.verification.divergence import scripts_of
     from envbuild.verification.causes.foreign_listings import listed_by_programs
 
-    project, record = session.plan.request.project, session.runs[0].record
-    for words, where in dict.fromkeys(
-        listed_by_programs(sources, scripts_of(project, sources, record.command), record.command)
-    ):
-        place = f" ({where})" if where else ""
-        yield f"in which order {words!r} takes the files of a folder{place}: the file system's, which no run varied"
+    project, command = session.plan.request.project, session.runs[0].record.command
+    scripts = scripts_of(project, sources, command)
+    for words, where in dict.fromkeys(begun_at_once(sources, scripts, command)):
+        yield f"which of the programs comes first that {words!r} starts at once{_at(where)}: no run varied that"
+    for words, where in dict.fromkeys(listed_by_programs(sources, scripts, command)):
+        yield f"in which order {words!r} takes the files of a folder{_at(where)}: the file system's, which no run varied"
+
+
+def _at(where: str) -> str:
+    return f" ({where})" if where else ""

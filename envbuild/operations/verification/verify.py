@@ -447,12 +447,11 @@ def _names_in_doubt(
 def _never_varied(session: Session) -> Iterator[str]:
     """Quote what sources show that a result may depend on and that was the same in all runs."""
     from envbuild.operations.verification.divergence import sources_of
-    from envbuild.operations.verification.other_programs import never_in_another_order, never_in_other_turns
+    from envbuild.operations.verification.other_programs import never_varied
     from envbuild.verification.causes.this_machine import limits_by_signals, seeds_of_this_machine
 
     sources = sources_of(session.plan.request.project, session.runs[0].record)
-    yield from never_in_other_turns(session, sources)
-    yield from never_in_another_order(session, sources)
+    yield from never_varied(session, sources)
     for what, where in dict.fromkeys(seeds_of_this_machine(sources)):
         yield f"{what} becomes a seed ({where}) and is a fact of this machine, which all runs had in common"
     longest = max(run.record.duration or 0.0 for run in session.runs)
