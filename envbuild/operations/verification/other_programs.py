@@ -83,7 +83,8 @@ def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
     for words, where in dict.fromkeys(begun_at_once(sources, scripts, command)):
         yield f"which of the programs comes first that {words!r} starts at once{_at(where)}: no run varied that"
     for words, where in dict.fromkeys(listed_by_programs(sources, scripts, command)):
-        yield f"in which order {words!r} takes the files of a folder{_at(where)}: the file system's, which no run varied"
+        place = _at(where)
+        yield f"in which order {words!r} takes the files of a folder{place}: the file system's, which no run varied"
 
 
 def _at(where: str) -> str:
