@@ -79,9 +79,10 @@ def with_experiments(
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     sizes = [len(group) for group in session.judge().groups]
     found, notes = experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
+    refused = laboratory.refused
     if not found.proven or acting(found):
         found = replace(found, parting=parted(laboratory, found))
-    if laboratory.refused:
+    if refused:
         end = f"experiments ended after {laboratory.runs_made} runs"
         notes = [*notes, f"{end}: whether something else makes runs differ was not decided"]
     return found, notes

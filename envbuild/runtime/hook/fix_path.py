@@ -42,6 +42,8 @@ STEP = Struct("<III")
 _STEPS, _HOT, _SECONDS = 4_000_000, 2000, 10
 _BUFFER = 1 << 16
 """Bytes that are written at once."""
+_LOOK = 1 << 12
+"""Calls, whoever's, between two looks at the clock."""
 _DEPTH, _ITEMS, _LAST, _MEMBERS, _TEXT, _BITS = 3, 16, 4, 1000, 1 << 20, 2048
 """How deep values are looked into; items of a list from its front and from its end, members of a set, characters of a
 text, bits of a number."""
@@ -50,6 +52,8 @@ _ATTRIBUTES = 4
 _ARRAY = 1 << 16
 """Bytes of an array."""
 _PLAIN = frozenset((bool, float, complex, type(None)))
+_KNOWN = frozenset(("numpy", "pathlib", "datetime", "fractions", "decimal"))
+"""Modules whose values are looked into."""
 _CALLABLE = (FunctionType, BuiltinFunctionType, MethodType, type)
 _CHANGING = frozenset((
     "append", "appendleft", "extend", "insert", "add", "update", "setdefault", "put", "push", "write", "writelines",
@@ -134,6 +138,7 @@ class _Follower:
         self.files: dict[str, bool] = {}
         self._codes: dict[int, tuple[CodeType, dict[int, _Line]]] = {}
         self._calls: dict[int, int] = {}
+        self._seen = 0
         self._buffer = bytearray()
         self.left = _STEPS
         self._ends, self._clock = clock() + _SECONDS, clock
@@ -161,6 +166,10 @@ class _Follower:
             raise
 
     def _called(self, frame: FrameType) -> Any:
+        self._seen += 1
+        if not self._seen % _LOOK and self._clock() >= self._ends:  # also where nothing of the project's is called
+            self.cut()
+            return None
         code = frame.f_code
         own = self.files.get(code.co_filename)
         if own is None:
@@ -187,7 +196,8 @@ class _Follower:
         self.left -= 1
         if len(self._buffer) >= _BUFFER:
             self.flush()
-            self.left = self.left if self._clock() < self._ends else 0
+            if self._clock() >= self._ends:
+                self.left = 0
         if self.left <= 0:
             self.cut()
 
@@ -229,8 +239,14 @@ def _strand_of(frame: FrameType) -> int:
 def _is_handler(code: CodeType) -> bool:
     """Whether a signal calls a function of this code."""
     signal = sys.modules.get("signal")
-    handlers = (signal.getsignal(each) for each in range(1, signal.NSIG)) if signal is not None else ()
-    return any(getattr(getattr(each, "__func__", each), "__code__", None) is code for each in handlers)
+    if signal is None:
+        return False
+    for number in range(1, signal.NSIG):
+        handler = signal.getsignal(number)
+        function = handler.__func__ if type(handler) is MethodType else handler
+        if type(function) is FunctionType and function.__code__ is code:
+            return True
+    return False
 
 
 def _look(line: _Line, operation: str, argument: Any, before: list[str]) -> list[str]:
@@ -425,8 +441,8 @@ def _parts(value: Any, depth: int) -> Iterator[bytes]:
     elif kind in (set, frozenset):
         members = list(value) if len(value) <= _MEMBERS else []
         yield b"%d %x" % (len(value), sum(form(each, 0, depth - 1) for each in members))
-    elif kind.__module__ in ("numpy", "pathlib", "datetime", "fractions", "decimal"):
-        yield _known(value, kind)
+    elif (module := kind.__module__.partition(".")[0]) in _KNOWN:
+        yield _known(value, module)
     elif kind in _CALLABLE:
         yield value.__qualname__.encode("utf-8", "replace")
         owner = value.__self__ if kind is MethodType else None
@@ -455,12 +471,12 @@ def _ends(front: Iterator[Any], back: Iterator[Any], count: int) -> Iterator[Any
     yield from islice(back, _LAST)
 
 
-def _known(value: Any, kind: type) -> bytes:
+def _known(value: Any, module: str) -> bytes:
     """Return the content of a value of a library whose methods call no code of the program."""
-    if kind.__module__ == "numpy":
+    if module == "numpy":
         if value.dtype.hasobject:
             return repr(getattr(value, "shape", ())).encode()
         return bytes(value.ravel()[: _ARRAY // max(1, value.dtype.itemsize)].tobytes())
-    if kind.__module__ == "pathlib":
+    if module == "pathlib":
         return str(value).encode("utf-8", "surrogatepass")
     return repr(value).encode("utf-8", "replace")

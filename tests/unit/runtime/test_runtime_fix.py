@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -1054,6 +1055,21 @@ def test_a_scheduler_follows_the_fixed_clock() -> None:
     fast, slow = (_found("fix_clock", program.format(pause=pause)) for pause in (0, 0.02))
     assert fast == slow
     assert sorted(fast) == ["a"] * 7 + ["bb"] * 4
+
+
+@pytest.mark.subprocess
+def test_a_way_ends_after_some_time_whoever_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that calls nothing but libraries is slowed no longer than others."""
+    program = (
+        "import itertools\n"
+        "fix_path.install(callers, {folder}, itertools.count(0, 4).__next__)\n"
+        "import json.decoder\n"
+        "callers.is_project = lambda code: False\n"
+        "for number in range(20_000):\n    json.loads('1')\n"
+        "print(json.dumps([sys.gettrace() is None, os.path.getsize({folder} + '/path.bin')]))\n"
+    ).format(folder="os.environ['WAY']")
+    monkeypatch.setenv("WAY", str(tmp_path))
+    assert _found("fix_path", program) == [True, fix_path.STEP.size]
 
 
 @pytest.mark.subprocess
