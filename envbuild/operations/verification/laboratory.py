@@ -179,7 +179,7 @@ class Laboratory:
 
         Args:
             fixed: suspects.
-            again: says that this is not the first pair.
+            again: what is added to the words for what they are made: that this is not the first pair, say.
             look: see above.
             changed: what the second run alone has otherwise: ``layout``, for objects in other places of memory, or a
                 variation; nothing if it is none of these.

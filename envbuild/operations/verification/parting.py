@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from envbuild.operations.verification.laboratory import Laboratory
     from envbuild.runs.repeat import Repeated
 
-_PATH = "path"
 _LONGEST = 1 << 26
 """Bytes of a way; the hook writes less."""
 _LONG = STEP.size * 500_000
 """Bytes of a way that takes some seconds."""
 _PAIR = 2
+"""Runs that are compared."""
 _BLOCK = STEP.size << 12
+"""Bytes of two ways that are compared at once, and so many before the first that differ are looked at step by step."""
 _MOST = 1_000_000
 """Steps that are compared from the first one on that is not the same in both."""
 _MOVED = frozenset(("layout", "addresses", "environment"))
@@ -41,6 +42,8 @@ _ALWAYS = ("entropy", "clock", "addresses", "figures", "order")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
+    """A line that was executed, by its number; what it set, as a digest; which step of all strands it was."""
+
     place: int
     value: int
     at: int

@@ -29,7 +29,9 @@ _ORDERS = ("sorted(", ".sort(", "set(")
 _PACKS = ("tar", "zip")
 """Programs whose output nobody puts in order."""
 _FILES = lazy(r"(?:\S*\.\w+)(?:\s+\S*\.\w+)*\Z")
+"""Operands that have endings of files, all of them."""
 _SHOWN = 60
+"""Characters of a command that are quoted."""
 
 
 def listed_by_programs(

@@ -342,7 +342,7 @@ TABLE = (
         "times",
         "date",
         "20",
-        r"(?<!\d)(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)(?:[-_T]?\d{6}|[-_T]\d{12})(?!\d)",
+        r"(?<!\d)(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)(?:[-_T]?\d{6}|[-_T](?:[01]\d|2[0-3])(?:[0-5]\d){2}\d{6})(?!\d)",
         _date,
     ),
     _rule(

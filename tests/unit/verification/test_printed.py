@@ -265,6 +265,7 @@ SEEN = [
     ("orders per second: 41.3", "orders per second: 41.4"),
     ("metres per second: 3.2", "metres per second: 3.3"),
     ("speed 3.2 metres/s", "speed 3.3 metres/s"),
+    ("seed 20261121_961234567890", "seed 20261121_961234567891"),
     ("flux 3.2 kilograms/s", "flux 3.3 kilograms/s"),
     ("12 samples, 3.2 decays/s", "12 samples, 3.3 decays/s"),
     ("limit of requests per second: 5/10", "limit of requests per second: 6/10"),
