@@ -18,7 +18,7 @@ from envbuild.operations.contents import file_of
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.undrawn_names import drawn_by
 from envbuild.record.compare_printed import several_processes
-from envbuild.verification.measurements.clockwork import RATIO, Setting, Span, When, settings
+from envbuild.verification.measurements.clockwork import SMALL_RATIO, Setting, Span, When, settings
 from envbuild.verification.measurements.measured import (
     Seen,
     may_be_drawn,
@@ -65,6 +65,7 @@ class _Bench:
         streams: what each run printed.
         clocks: which clock each had.
         known: the fixed clocks.
+        slower: those of which the fast ones are not as fast, the others the same; none if they are in use.
         moments: dates are masked where it is known what they are, as usual. A reading of ``perf_counter`` is none with
             the real clock and looks like one with a fixed one: then nothing is masked, and all dates have to be proven.
         days: the same of times of day, with which a number next to them may go.
@@ -74,6 +75,7 @@ class _Bench:
     session: Session
     laboratory: Laboratory
     known: tuple[Setting, ...]
+    slower: tuple[Setting, ...] = ()
     alone: bool = False
     ran: list[Ran] = field(default_factory=list)
     found: list[Repeated | None] = field(default_factory=list)
@@ -102,6 +104,14 @@ class _Bench:
         changed = [each for each in _outputs(ran) if first.get(each.path) != each.sha256]
         copies = {} if stays else {each.path: file_of(found, each) for each in changed[:_FILES]}
         self.copies.append({path: data for path, data in copies.items() if data is not None})
+
+    def go_slower(self) -> tuple[Setting, ...]:
+        """Forget the last run, with which the program failed, and take the clocks that are not as fast; return them."""
+        for each in (self.ran, self.found, self.copies, self.streams, self.clocks):
+            each.pop()
+        self._opened = {key: places for key, places in self._opened.items() if key[0] < len(self.ran)}
+        self.known, self.slower = self.slower, ()
+        return self.known
 
     def data(self, at: int, output: Output) -> bytes | None:
         """Return a file of a run, by the run's place; None if it was not read. Of a log it is all files, as one."""
@@ -166,8 +176,10 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
     alone = shows_durations(session.plan.request.project, session.runs[0].record)
     for all_known in (False, True):
-        known = settings(int(time.time()), all_known=all_known)
-        bench = _Bench(session=session, laboratory=laboratory, known=known, alone=alone)
+        now = int(time.time())
+        known = settings(now, all_known=all_known)
+        slower = settings(now, all_known=all_known, ratio=SMALL_RATIO)
+        bench = _Bench(session=session, laboratory=laboratory, known=known, slower=slower, alone=alone)
         for group in verdict.groups:
             found = session.repeated(group[0])
             if found.files is None or not found.files.is_dir():
@@ -205,8 +217,8 @@ def _same_with_other_clock(bench: _Bench, verdict: Verdict) -> str:
     what = same[0] if len(same) == 1 else plural(len(same), "file")
     ignore = " ".join(ignoring(name, metric=kind == "metrics") for name, kind in others[:_NAMED])
     return (
-        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {RATIO:,} times as fast, so that "
-        f"no result there depends on the time; if what differs is none, leave it out: {ignore}"
+        f"{what} {'is' if len(same) == 1 else 'are'} the same with a clock that goes {faster.scale:,} times as fast, "
+        f"so that no result there depends on the time; if what differs is none, leave it out: {ignore}"
     )
 
 
@@ -238,6 +250,10 @@ def _experiments(bench: _Bench) -> list[Measured] | None:
         purpose += ", with entropy and figures" if clock is not None and clock.stream else ""
         before = len(bench.ran)
         bench.laboratory.observed(count, purpose, clock, bench.take)
+        if clock == faster and bench.slower and len(bench.ran) == before + count and not bench.ran[-1].ended_well:
+            first, later, faster, both = bench.go_slower()
+            plan = [(faster, 1), (None, 1), (later, 1), (both, 1)]
+            continue
         if len(bench.ran) < before + count or not _agree(bench) or _view(bench, _still_possible) is None:
             return None
         if clock == faster and _view(bench, partial(judge, least=2)) is None:  # the others would not change that

@@ -1,10 +1,10 @@
 """Runs of one day are equal where a result follows the date: ``seed = int(date.today().strftime("%Y%m%d"))``.
 
-Where the sources of equal runs ask for the date and do more than print it, one run more is made on another day of the
-same year: in another season, on the same day of the week, in the other half of the day. It has to give the same result
-but for what is masked as a moment of its own. If it does not, two runs have the clock of today fixed in the same way,
-and one more that of the other day: the date decides if runs of one day are equal to each other, and not to those of the
-other.
+Where the sources of equal runs ask for the date and do more than print it, one run more is made on another day, more
+than three years ahead: in another season, on the same day of the week, in the other half of the day. It has to give the
+same result but for what is masked as a moment of its own. If it does not, two runs have the clock of today fixed in the
+same way, and one more that of the other day: the date decides if runs of one day are equal to each other, and not to
+those of the other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ast
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from envbuild.verification.files import stream_masks
 from envbuild.verification.judge import judge
 from envbuild.verification.masking import printed
 from envbuild.verification.masking.printed import PrintedDigest
-from envbuild.verification.measurements.calendar import path_without_day, without_day
+from envbuild.verification.measurements.calendar import in_year, path_without_day, without_day
 from envbuild.verification.measurements.clockwork import TICK, Setting
 
 if TYPE_CHECKING:
@@ -47,16 +47,15 @@ if TYPE_CHECKING:
     from envbuild.verification.ran import Ran
     from envbuild.verification.verdict import Verdict
 
-DAYS = 161
-"""By which a clock is ahead or behind: whole weeks, in another month, quarter and season of the same year.
-
-What follows the year alone is not found: years are printed too often by themselves (``Copyright 2026``).
-"""
+DAYS = 1253
+"""By which a clock is ahead: whole weeks, in another year, month, quarter and season."""
 _NOON = 12
 _CHANGE = lazy(r": (\d{10}(?:\.\d*)?) → (\d{10}(?:\.\d*)?)\)\Z")
 """Two numbers that may be seconds since 1970, at the end of the phrase about a file that differs."""
 _TEXT_CHANGE = lazy(r": (.+) → (.+)\)\Z")
 """Two texts there."""
+_MEMBER = lazy(r" \(([^\s,:()→]{1,200}\.[A-Za-z]{2,4}), line \d+: ")
+"""The member of an archive that is the first to differ."""
 _NEAR = 86_400
 _FOR_READERS = (".html", ".htm", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".docx", ".pptx")
 _HALF_A_DAY = 43_200 * 10**9
@@ -70,6 +69,8 @@ _DATES = frozenset((
 ))  # fmt: skip
 _OF_FILES = lazy(r"\b(?:getmtime|getctime|st_mtime|st_ctime|st_birthtime|utime)")
 """What asks for times of files, which are today's in each run."""
+_JUDGES = frozenset(("http.cookiejar.FileCookieJar", "http.cookiejar.LWPCookieJar", "http.cookiejar.MozillaCookieJar"))
+"""What leaves out what is out of date by itself."""
 _SECONDS = frozenset(("time.time", "time.time_ns"))
 """What gives a seed of the day where runs with it as a seed are equal: ``int(time.time() // 86400)``."""
 _TEXTS = frozenset(("time.asctime", "time.ctime", "time.strftime"))
@@ -132,7 +133,7 @@ def lines_with_dates(sources: Mapping[str, str]) -> Iterator[tuple[str, int, str
             text = (call.name in _TEXTS or call.line in shown) and call.line not in computed
             merely_shown = text or call.use in ("unused", "waited")
             dated = call.name in _DATES and (call.use in ("seed", "decides") or not merely_shown)
-            if dated or (call.name in _SECONDS and call.use == "seed"):
+            if dated or call.name in _JUDGES or (call.name in _SECONDS and call.use == "seed"):
                 yield path, call.line, call.name
 
 
@@ -183,7 +184,7 @@ def on_another_day(session: Session, sources: Mapping[str, str], engine: RunEngi
 
     def made(which: int, again: str = "") -> _Made | None:
         purpose = (f"the clock {off}" if which else "the clock fixed") + again
-        found = _run(session, clocks[which], limit, purpose, engine, events)
+        found = _run(session, clocks[which], limit, purpose, engine, events, texts)
         ids.extend([found.ran.record.id] if found is not None else [])
         return found
 
@@ -261,11 +262,9 @@ def _clocks(now: int) -> tuple[tuple[Setting, Setting], str]:
     The other one is in the other half of its day, so that it has the same day of the week.
     """
     today = datetime.fromtimestamp(now, timezone.utc)
-    days = DAYS if (today + timedelta(days=DAYS)).year == today.year else -DAYS
     later = _HALF_A_DAY if today.hour < _NOON else -_HALF_A_DAY
     start = now * 10**9 + TICK // 2
-    off = f"{abs(days)} days {'ahead' if days > 0 else 'behind'}"
-    return (Setting(start, TICK), Setting(start + days * _DAY + later, TICK)), off
+    return (Setting(start, TICK), Setting(start + DAYS * _DAY + later, TICK)), f"{DAYS} days ahead"
 
 
 def _without(text: str, clock: Setting) -> str:
@@ -290,7 +289,9 @@ def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
                 abs(float(text) - clock.start / 1e9) < _NEAR
                 for text, clock in zip(change.groups(), clocks, strict=True)
             )
-            if not (moments or dates or name.lower().endswith(_FOR_READERS)):
+            member = _MEMBER.search(phrase)
+            for_readers = (member[1] if member is not None else name).lower().endswith(_FOR_READERS)
+            if not (moments or dates or for_readers):
                 return []
             found.append(phrase)
     return found
@@ -304,9 +305,22 @@ class _Made:
     texts: Mapping[Stream, bytes]
 
 
-def _run(session: Session, clock: Setting, limit: int, purpose: str, engine: RunEngine, events: Events) -> _Made | None:
-    """Run once with a clock of its own; its record says that it was then. None if it does not end well."""
+def _run(
+    session: Session,
+    clock: Setting,
+    limit: int,
+    purpose: str,
+    engine: RunEngine,
+    events: Events,
+    like: Mapping[Stream, bytes],
+) -> _Made | None:
+    """Run once with a clock of its own; its record says that it was then. None if it does not end well.
+
+    ``like``: what today's first run printed: where a line there has that one's year, it is put in the place of the
+    other one.
+    """
     project = session.plan.request.project
+    year = datetime.fromisoformat(session.runs[0].record.start.replace("Z", "+00:00")).year
     runs: list[_Made] = []
 
     def look(found: Repeated) -> None:
@@ -314,7 +328,9 @@ def _run(session: Session, clock: Setting, limit: int, purpose: str, engine: Run
         start = day.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         moved = replace(found, record=msgspec.structs.replace(found.record, start=start))
         said = printed_by(found)
-        texts: dict[Stream, bytes] = {stream: said[stream] for stream in _STREAMS}
+        texts: dict[Stream, bytes] = {
+            stream: in_year(said[stream], day.year, like[stream], year) for stream in _STREAMS
+        }
         runs.append(_Made(_without_day(session, opened(moved, ran_of(moved, project)), texts, day), texts))
 
     run_again(session, 1, {"ENVBUILD_FIX": f"{clock.fixes}@{limit}"}, engine, events, purpose, look, trace=True)

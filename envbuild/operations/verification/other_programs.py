@@ -70,12 +70,13 @@ def drawing_program(laboratory: Laboratory) -> str:
 
 
 def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
-    """Quote what programs that are no Python do in an order that was the same in all runs of this machine.
+    """Quote what programs that are no Python do by something that was the same in all runs of this machine.
 
-    Which of several comes first that are started at once; and that of the files of a folder, the file system's.
+    Which of several comes first that are started at once; the order of the files of a folder; the date.
     """
     from envbuild.operations.verification.divergence import scripts_of
     from envbuild.verification.causes.foreign import begun_at_once
+    from envbuild.verification.causes.foreign_dates import dated_by_programs
     from envbuild.verification.causes.foreign_listings import listed_by_programs
 
     project, command = session.plan.request.project, session.runs[0].record.command
@@ -85,6 +86,8 @@ def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
     for words, where in dict.fromkeys(listed_by_programs(sources, scripts, command)):
         place = _at(where)
         yield f"in which order {words!r} takes the files of a folder{place}: the file system's, which no run varied"
+    for words, where in dict.fromkeys(dated_by_programs(sources, scripts, command)):
+        yield f"the date that {words!r} asks for{_at(where)}: no run had another one"
 
 
 def _at(where: str) -> str:

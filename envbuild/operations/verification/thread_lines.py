@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +18,14 @@ from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
 from envbuild.verification.channels import file_table
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.masking.printed import rows
-from envbuild.verification.masking.thread_lines import FIRST, ORDER, OwnedLine, differ_by_turns_alone, owners
+from envbuild.verification.masking.thread_lines import (
+    FIRST,
+    ORDER,
+    OwnedLine,
+    differ_by_turns_alone,
+    owners,
+    pool_names,
+)
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events
@@ -62,14 +70,18 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     longest = max(run.record.duration or 0.0 for run in session.runs)
     if {each.kind for each in verdict.channels if each.differs} != {*streams, *(("files",) if names else ())}:
         return False
+    from envbuild.operations.verification.divergence import sources_of
+
     if longest > LONGEST or len(names) > _FILES or several_processes(*(run.record for run in session.runs)):
         return False
-    plain = _of_runs(session, streams, names)
+    project = session.plan.request.project
+    workers = pool_names(sources_of(project, session.runs[0].record).values()) if names else None
+    plain = _of_runs(session, streams, names, workers)
     if plain is None or any(sorted(each) != sorted(lines[0]) for lines in plain.values() for each in lines[1:]):
         return False
     limit = int(3 * longest) + _GRACE
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=limit)
-    bench = _Bench(session=session, laboratory=laboratory, streams=streams, names=names)
+    bench = _Bench(session=session, laboratory=laboratory, streams=streams, names=names, workers=workers)
     owned = bench.runs(_RUNS, _PURPOSE, "lines", of_threads=True)
     if owned is None:
         return False
@@ -98,12 +110,14 @@ class _Bench:
 
     Attributes:
         streams, names: whose lines are looked at; files by the names that they have in all runs.
+        workers: names of threads that lines of files may have.
     """
 
     session: Session
     laboratory: Laboratory
     streams: Sequence[Stream]
     names: Sequence[str]
+    workers: re.Pattern[str] | None
 
     def runs(
         self, count: int, purpose: str, fixed: str, *, of_threads: bool = False, varied: bool = False
@@ -128,7 +142,7 @@ class _Bench:
             table = file_table([*self.session.runs, ran], self.session.ignore)
             for name in self.names:
                 output = table.output(ran, name)
-                owned = _owned_in(found, ran, output) if output is not None else None
+                owned = _owned_in(found, ran, output, self.workers) if output is not None else None
                 if owned is not None:
                     lines[name] = owned
             made.extend([lines] if len(lines) == len(self.streams) + len(self.names) else [])
@@ -152,7 +166,9 @@ def _printed(run: Ran, stream: Stream) -> Printed:
     return run.stdout if stream == "stdout" else run.stderr
 
 
-def _of_runs(session: Session, streams: Sequence[Stream], names: Sequence[str]) -> dict[str, list[list[str]]] | None:
+def _of_runs(
+    session: Session, streams: Sequence[Stream], names: Sequence[str], workers: re.Pattern[str] | None
+) -> dict[str, list[list[str]]] | None:
     """Return the lines of each run as they are compared, by stream or file; None if not all are there."""
     found: dict[str, list[list[str]]] = {}
     for stream in streams:
@@ -172,7 +188,7 @@ def _of_runs(session: Session, streams: Sequence[Stream], names: Sequence[str]) 
             output = table.output(run, name)
             if output is None:
                 return None
-            owned = _owned_in(session.repeated(at), run, output)
+            owned = _owned_in(session.repeated(at), run, output, workers)
             if owned is not None:
                 known[name, output.sha256] = [line.text for line in owned]
             if (name, output.sha256) not in known:
@@ -182,8 +198,11 @@ def _of_runs(session: Session, streams: Sequence[Stream], names: Sequence[str]) 
     return found
 
 
-def _owned_in(found: Repeated, run: Ran, output: Output) -> list[OwnedLine] | None:
-    """Return the lines of a file of a run, each with its owner; None if it is gone, or is no text of lines."""
+def _owned_in(found: Repeated, run: Ran, output: Output, workers: re.Pattern[str] | None) -> list[OwnedLine] | None:
+    """Return the lines of a file of a run, each with its owner; None if it is gone, or is no text of lines.
+
+    ``workers``: names of threads, of which lines have a mark then.
+    """
     from envbuild.operations.contents import file_of
     from envbuild.verification.content import leaves
 
@@ -199,7 +218,8 @@ def _owned_in(found: Repeated, run: Ran, output: Output) -> list[OwnedLine] | No
     numbers = [*range(1, len(names) + bool(names[-1]))]
     if [*texts] != [f"{_LINE}{number}" for number in numbers]:
         return None
-    return [OwnedLine(name, each) for name, each in zip(names, texts.values(), strict=False)]
+    lines = texts.values() if workers is None else [workers.sub("⟨worker⟩", each) for each in texts.values()]
+    return [OwnedLine(name, each) for name, each in zip(names, lines, strict=False)]
 
 
 def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream], digests: Mapping[str, str]) -> Ran:

@@ -16,9 +16,10 @@ from envbuild.verification.masking.masks import Masks, common_host, moment_of
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = lazy(
     r"(?<!\d)(?P<year>20\d\d)(?P<mark>[-_.]?)(?P<month>\d\d)(?P=mark)(?P<day>\d\d)"
-    r"(?:[-_T /.]{1,2}\d\d[-_.:h]?\d\d(?:[-_.:m]?\d\d)?(?:[._]\d{3,6}(?![0-9a-z]))?s?Z?(?![0-9a-zA-Z]))?(?!\d)"
+    r"(?:[-_T /.]{1,2}\d\d[-_.:h]?\d\d(?:[-_.:m]?\d\d)?(?:[._]\d{3,6}(?![0-9a-z])|\d{6}(?!\d))?s?Z?"
+    r"(?![0-9a-zA-Z]))?(?!\d)"
 )
-_TIME = lazy(r"[-_T /.]{1,2}(?:[01]\d|2[0-4])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-6]\d)?(?![0-9])")
+_TIME = lazy(r"[-_T /.]{1,2}(?:[01]\d|2[0-4])[-_.:h]?[0-5]\d(?:[-_.:m]?[0-6]\d)?(?:\d{6})?(?![0-9])")
 _SHORT = lazy(r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d")
 _YEARLESS = lazy(r"(?<!\d)(?P<month>[01]\d)(?P<day>[0-3]\d)[-_](?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d)")
 _OF_DAY = lazy(r"(?<![0-9a-zA-Z])\d\dh\d\dm\d\ds?(?![0-9a-zA-Z])")

@@ -33,6 +33,7 @@ from envbuild.verification.masking.rules import (
     IN_MILLISECONDS,
     NUMBER,
     OF_DAY,
+    OF_TEMPLATE,
     SHAPE,
     TABLE,
     TIME_OF_DAY,
@@ -163,7 +164,7 @@ _CURVE = lazy(r"wandb:\s+(?P<name>[A-Za-z]\S*)\s(?P<rest>\s*[▁▂▃▄▅▆�
 """A metric's history as Weights & Biases draws it at the end of a run."""
 _ELAPSED = lazy(rf"(?<![a-z])(?:{'|'.join(sorted(NUMBERED))})[ _-]elapsed['\"]?\s*[:=]?\s*\Z", re.IGNORECASE)
 """A name of what is counted, up to its number."""
-_DIGIT = lazy(r"\d|\?|[▁█]")
+_DIGIT = lazy(r"\d|\?|[▁█]|/tmp/[\w-]+[.-][A-Za-z]{6}")
 _MAYBE = lazy(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""
 
@@ -568,7 +569,7 @@ class Masks:
             case "address":
                 return name.isdecimal() and int(name) % _OBJECTS != 0
             case "name":
-                return rule.text.startswith(_BEHIND_DATE) and name.isdecimal()
+                return rule.text == OF_TEMPLATE or (rule.text.startswith(_BEHIND_DATE) and name.isdecimal())
         if rule.kind != "times" or (rule.moment is None and rule.text != TIME_OF_DAY):
             return False
         around = found.string[max(0, found.start() - _NAME) : found.end() + _NAME]

@@ -48,6 +48,11 @@ IN_MILLISECONDS = r"(?P<keep>\"(?P<name>[a-z_]{2,60}_ms)\": ?)" + NUMBER + r"(?!
 _IN_TIME = rf"(?!(?<=\b[io]n )time{_GAP}\d+(?![\d.,]|\s?(?:s|sec|seconds|ms)\b))"
 """Not ``evaluated in time 57``: so many were not late."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
+OF_TEMPLATE = (
+    r"(?P<keep>/tmp/[A-Za-z][\w-]{0,60}[.-])(?-i:(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z]))"
+    r"(?:[A-Za-z0-9]{10}|[A-Za-z0-9]{8}|[A-Za-z0-9]{6})(?![A-Za-z0-9])"
+)
+"""A name as ``mktemp`` makes it of ``/tmp/export.XXXXXX``; a program may have chosen one of several such names."""
 _COUNTS = lazy(r"\{\d+(?:,\d*)?\}|0-9")
 ZEROS = str.maketrans("123456789", "000000000")
 SHAPE = 1000
@@ -273,6 +278,8 @@ TABLE = (
     ),
     # ``mktemp`` of coreutils.
     _rule("names", "name", "tmp.", r"(?P<keep>/tmp\.)[A-Za-z0-9]{10}(?![A-Za-z0-9])"),
+    # The same with a template of the program's own.
+    _rule("names", "name", "/", OF_TEMPLATE),
     # Prefect's runs of tasks: the beginning of an identity, too short for it to be one that two runs have in common.
     _rule("names", "drawn", "task run '", r"(?P<keep> \| Task run '[^']{1,80}-)[0-9a-f]{3}(?=' - )"),
     _rule("names", "slug", "flow run '", r"(?P<keep> \| Flow run '|\bBeginning (?:sub)?flow run ')[a-z]+-[a-z]+(?=')"),

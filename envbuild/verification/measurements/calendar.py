@@ -21,6 +21,19 @@ def path_without_day(path: str, day: datetime) -> str:
     return re.sub(rf"(?<!\d){day.year}(?:{rest})", r"⟨day⟩\g<between>", path)
 
 
+def in_year(text: bytes, year: int, like: bytes, other: int) -> bytes:
+    """Return the lines of a text with another year in the place of theirs, where the same line of ``like`` has that."""
+    lines, known = text.split(b"\n"), like.split(b"\n")
+    mine, theirs = str(year).encode(), str(other).encode()
+    if len(lines) != len(known) or mine == theirs:
+        return text
+    pattern = re.compile(rb"(?<!\d)" + mine + rb"(?!\d)")
+    return b"\n".join(
+        pattern.sub(theirs, line) if theirs in same and mine not in same else line
+        for line, same in zip(lines, known, strict=True)
+    )
+
+
 def without_day(text: str, day: datetime) -> str:
     """Return a text without what says that it is this day; what says another one stays."""
     weekday, month = _DAYS[day.weekday()], _MONTHS[day.month - 1]
@@ -30,6 +43,7 @@ def without_day(text: str, day: datetime) -> str:
         rf"(?<![\w/:-])(?:{number}\.?[ -])?(?:{month}|{month[:3]})\b\.?(?:[ -]{number}\b)?(?:,?[ -]{day.year}\b)?",
         rf"\b(?:week|kw|w)[ -]?0?{week}\b",
         rf"\bQ{(day.month + 2) // 3}\b",
+        rf"(?:©|\(c\)|&copy;|\bcopyright)\s*{day.year}\b",
     )
     for at, pattern in enumerate(patterns):
         text = re.sub(pattern, f"⟨day {at}⟩", text, flags=re.IGNORECASE)

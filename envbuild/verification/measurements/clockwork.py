@@ -30,6 +30,8 @@ TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
 RATIO = 1031
 """Between the ticks of two settings: a prime, so large that values of two decimals show how many ticks they are."""
+SMALL_RATIO = 31
+"""The same for programs that do not end well with that one, as what they keep for an hour is out of date."""
 SHIFT = ((3 * 24 + 7) * 3600 + 11 * 60 + 13) * 10**9 + 123 * TICK
 """Nanoseconds between the starts of two settings: no whole number of days, hours, minutes, seconds or two ticks."""
 MEMORY = 1 << 20
@@ -57,6 +59,10 @@ _LEAST_PART = Fraction(1, 20)
 a result that is divided by a time is no rate, as its fraction is no simple one."""
 _MANY = 1000
 """Denominators above this one are no parts of a duration that a program would take; rates have any."""
+_SMALLER = 12
+"""As many times as small a rate is at least, as it is shown, where the clock is faster."""
+_MANY_TO_COME = 100_000
+"""The same of what is estimated: ``passed * (steps - done) / done``."""
 _SECOND = 10**9
 _UNITS: Mapping[int | Fraction, int] = {
     **{10**9: 4, 10**6: 4, 10**3: 4, 1: 4},
@@ -68,6 +74,7 @@ _DOUBLE = Fraction(1, 2_000_000)
 """Seconds by which a floating-point number of seconds since 1970 may be wrong."""
 _ROUNDED = Fraction(2, 10**14)
 """Part of a value by which sums of floating-point numbers may be wrong."""
+_MINUTE = 60
 _COARSE = 64
 """Seconds: a number that is coarser is no date."""
 _EPOCHS = tuple((Fraction(1, unit), Fraction(0), _DOUBLE) for unit in (1, 10**3, 10**6, 10**9))
@@ -142,20 +149,21 @@ class Number:
 Values = Sequence[tuple[When, Number]]
 
 
-def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, Setting, Setting]:
+def settings(start: int, *, all_known: bool = False, ratio: int = RATIO) -> tuple[Setting, Setting, Setting, Setting]:
     """Return the clocks to try: one, one that starts later, one that ticks faster, and one that does both.
 
     Args:
         start: seconds since 1970.
         all_known: with each go another stream of entropy and other numbers of processes, and with the tick what
             measures of memory are.
+        ratio: between the ticks of the slow and the fast ones.
     """
     first = start * _SECOND + TICK // 2  # so that no time is a whole second
     clocks = (
         Setting(first, TICK),
         Setting(first + SHIFT, TICK),
-        Setting(first, TICK * RATIO, RATIO),
-        Setting(first + SHIFT, TICK * RATIO, RATIO),
+        Setting(first, TICK * ratio, ratio),
+        Setting(first + SHIFT, TICK * ratio, ratio),
     )
     if not all_known:
         return clocks
@@ -171,12 +179,13 @@ def settings(start: int, *, all_known: bool = False) -> tuple[Setting, Setting, 
     return one, two, three, four
 
 
-def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
+def kind_of_numbers(values: Values, trials: int = 1, *, estimated: bool = False) -> Kind | None:
     """Return what a number is that follows the clock; None if it does not follow it exactly.
 
     Args:
         values: with fixed clocks and with the real one, at least one each.
         trials: how many readings of the same bytes are tried.
+        estimated: by its name it is what is to be expected, made of a duration up to now by counts of any size.
     """
     fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
     real = [(when, number) for when, number in values if isinstance(when, Span)]
@@ -189,7 +198,7 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
     if any(number.value < 0 for _, number in real) or any(number.value <= 0 for _, number in fixed):
         return None
     for loose in (False, True):
-        if _is_duration(fixed, trials, loose=loose):
+        if _is_duration(fixed, trials, loose=loose, most=_MANY_TO_COME if estimated else _MANY):
             return "duration"
     if _is_memory(fixed):
         return "memory"
@@ -206,6 +215,22 @@ def is_whole_rate(values: Values) -> bool:
     if not fixed or not all(number.whole and number.value > 0 for _, number in values):
         return False
     return any(_is_rate(fixed, 1, loose=loose) for loose in (False, True))
+
+
+def goes_as_rate(values: Values) -> bool:
+    """Whether numbers are smaller in the measure in which the clock is faster, as far as their few digits show.
+
+    A number of steps within a limit is so too, so that something else has to say that it is a rate: its unit.
+    """
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    ticks = {when.tick for when, _ in fixed}
+    if len(ticks) < 2 or any(number.value < 0 for _, number in values):
+        return False
+    low = max((number.value - number.off) * when.tick for when, number in fixed)
+    high = min((number.value + number.off) * when.tick for when, number in fixed)
+    slow = min(number.value for when, number in fixed if when.tick == min(ticks))
+    fast = max(number.value + number.off for when, number in fixed if when.tick == max(ticks))
+    return 0 < low <= high and fast * _SMALLER <= slow
 
 
 def is_deviation(values: Values) -> bool:
@@ -277,6 +302,17 @@ def is_date(values: Values, zone: int = 0) -> bool:
     fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
     real = [(when, number) for when, number in values if isinstance(when, Span)]
     return bool(fixed and real) and _is_date(fixed, real, Fraction(1), Fraction(-zone), _DOUBLE, coarse=True)
+
+
+def is_moment_to_come(values: Values) -> bool:
+    """Whether numbers are seconds since 1970, or thousandths, that follow the clock but for so many whole minutes."""
+    real = [(when, number) for when, number in values if isinstance(when, Span)]
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    for unit, epoch, off in _EPOCHS[:2] if real and fixed else ():
+        ahead = round((real[0][1].value * unit - Fraction(real[0][0].begin)) / _MINUTE) * _MINUTE
+        if ahead > 0 and _is_date(fixed, real, unit, epoch - ahead, off):
+            return True
+    return False
 
 
 def is_time_of_day(values: Values) -> bool:
@@ -352,11 +388,11 @@ def _is_question(
     return high is not None and math.ceil(low) <= high
 
 
-def _is_duration(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:
+def _is_duration(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool, most: int) -> bool:
     def ticks(when: Setting, value: Fraction) -> Fraction:
         return value * _SECOND / when.tick
 
-    return _simple(fixed, ticks, trials, loose=loose, units=_UNITS, most=_MANY)
+    return _simple(fixed, ticks, trials, loose=loose, units=_UNITS, most=most)
 
 
 def _is_rate(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:

@@ -89,6 +89,12 @@ _BYTES = lazy(r"\s?(?:[kmgt]i?b?|bytes)\b", re.IGNORECASE)
 _AMOUNT = lazy(rf"\d{_BYTES.pattern}", re.IGNORECASE)
 _COMPOUND = lazy(r"(?:[\w.-]+[:@/])+")
 """What is before the drawn part of a name of several parts: ``host:pid:4d7b4d8f``."""
+_GLUED = lazy(r"(?<![A-Za-z0-9_-])([A-Za-z]{2,12})[_-]\Z")
+_OF_GLUED = _words(
+    "req request msg message evt event job run task span trace sess session usr user ord order inv invoice txn tx row"
+    " node conn client worker call corr resp exec lease sub"
+)
+"""What an identity of such a thing begins with, without a blank: ``req_4d7b4d8f0a1b``."""
 _INDEX = lazy(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
 """The number of a thing of which there are several, before a colon."""
 _OWN = lazy(r"[A-Za-z_][A-Za-z0-9_.]*$")
@@ -234,6 +240,9 @@ def says_memory(text: str) -> bool:
 
 def may_be_identity(before: str, names: tuple[str, ...]) -> bool:
     """Whether something says that what was drawn is a name for the moment, and no seed."""
+    glued = _GLUED.search(before)
+    if glued is not None and glued[1].lower() in _OF_GLUED:
+        return True
     whole = _COMPOUND.fullmatch(before) is not None and any(map(place_name, names))
     own = "" if whole else own_name(before)
     named = (own,) if own else tuple(map(place_name, names))

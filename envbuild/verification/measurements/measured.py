@@ -34,6 +34,7 @@ from envbuild.verification.measurements.tokens import (
     mark_drawn,
     mark_figures,
     mark_processes,
+    mark_workers,
     may_have_draws,
     may_have_processes,
     of_texts,
@@ -174,7 +175,9 @@ def with_processes(runs: Sequence[Seen]) -> tuple[Sequence[Seen], list[Measured]
             ]
             if len(texts) < len(runs) or all(text == first for _, text in texts):
                 continue
-            marked = mark_processes(texts, name)
+            marked = mark_workers(texts, name)
+            if marked[0] == first:
+                marked = mark_processes(texts, name)
             if marked[0] != first:
                 found.append(Measured(path=source, where=name, kind="process"))
                 for table, text in zip(tables, marked, strict=True):

@@ -20,8 +20,10 @@ from envbuild.verification.measurements.clockwork import (
     Setting,
     Span,
     When,
+    goes_as_rate,
     is_date,
     is_deviation,
+    is_moment_to_come,
     is_stopwatch,
     is_time_of_day,
     is_whole_rate,
@@ -63,6 +65,8 @@ _TOKEN = lazy(
 _SPACES = lazy(r"\s+")
 _BLANKS = lazy(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
+_AROUND = lazy(r" (⟨(?:time|rate|memory)⟩)")
+"""The same of one that is masked."""
 _MINUS, _PLUS = lazy(r"(?<![A-Za-z0-9)\]}])-"), lazy(r"(?<![A-Za-z0-9)\]}])\+")
 NAME = 80
 """Characters before and after a number in which it may be named."""
@@ -79,8 +83,20 @@ _EXACT = 15
 _LINES = 3
 _OF_LINE = lazy(r"(?:.*, )?line \d+", re.DOTALL)
 """The name of a line of a text, which is no item of a list."""
+_ESTIMATED = lazy(r"(?<![A-Za-z])(?:eta|remaining|left|estimated|to_go)(?![A-Za-z])", re.IGNORECASE)
+"""In the name of a duration that is to come."""
+_CLAUSE = lazy(r"(?<![\w.])\d[\d.,]{0,20} [A-Za-z]{1,20}[,;] ?\Z")
+"""Another number with what it counts, right before one: ``15 batches, 10952 events/s``."""
+_UNTIL = lazy(
+    r"(?<![A-Za-z])(?:expir\w*|valid\w*|until|till|deadline|due|lease\w*|not_after|exp|retain\w*|next\w*)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+"""In the name of a moment that is to come."""
 _OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
 _PROCESS = "⟨process⟩"
+_WORKER = lazy(r"([A-Za-z][A-Za-z_-]{0,40}[_-](?:\d{1,3}_)?)\d{1,3}")
+_OF_WORKERS = lazy(r"(?:\A|[._ ])(?:worker|thread|executor)(?:_?name)?\Z", re.IGNORECASE)
+"""The name of a place that says which of several workers did something, and nothing of what it was."""
 _OF_PROCESSES = lazy(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
     re.IGNORECASE,
@@ -151,7 +167,7 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        kind = _of_tokens(tokens) or _whole_rate(tokens)
+        kind = _of_tokens(tokens, name) or _rate_by_unit(tokens) or _to_come(texts[0][1], tokens, name, header)
         mentioned = kind == "identity" and _draw_of(tokens) in draws
         # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
         if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
@@ -172,12 +188,23 @@ def of_texts(
     return found
 
 
-def _whole_rate(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
-    """Return that tokens are a rate if they are whole numbers with the unit of one; None if they are not."""
-    whole = all(token.kind == "number" and token.text.replace(",", "").isdecimal() for _, token in tokens)
-    if not whole or not all(has_unit_of_rate(token.after) for _, token in tokens):
+def _to_come(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header: Header | None) -> Kind | None:
+    """Return that tokens are a date if they are moments to come by their name, as many whole minutes from one on."""
+    token = tokens[0][1]
+    named = own_name(token.before) or (header.column(text, token.at) if header is not None else "") or place_name(name)
+    if _UNTIL.search(named.replace("_", " ")) is None or {each.kind for _, each in tokens} != {"number"}:
         return None
-    return "rate" if is_whole_rate([(when, number_of(token.text)) for when, token in tokens]) else None
+    values = [(when, number_of(each.text)) for when, each in tokens]
+    return "date" if is_moment_to_come(values) else None
+
+
+def _rate_by_unit(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
+    """Return that tokens are a rate if they are numbers with the unit of one; None if they are not."""
+    if not all(token.kind == "number" and has_unit_of_rate(token.after) for _, token in tokens):
+        return None
+    values = [(when, number_of(token.text)) for when, token in tokens]
+    whole = all(token.text.replace(",", "").isdecimal() for _, token in tokens)
+    return "rate" if (whole and is_whole_rate(values)) or goes_as_rate(values) else None
 
 
 def _made_of(
@@ -276,9 +303,15 @@ def _word_before(token: _Token, name: str) -> str:
     return words[-1].lower() if words else ""
 
 
+def _said_before(token: _Token) -> str:
+    """Return what is before a token that may name it; nothing behind another number and what that counts."""
+    return "" if _CLAUSE.search(token.before) is not None else token.before
+
+
 def _names_result(token: _Token, name: str) -> bool:
     """Whether a token has the name of something that is no time, or its place has where it has none."""
-    return names_no_time(token.before if token.before.strip(" \t'\"[(") else f"{name} ")
+    before = _said_before(token)
+    return names_no_time(before if before.strip(" \t'\"[(") else f"{name} ")
 
 
 def _needs_no_name(kind: Kind | None, tokens: Sequence[tuple[When, _Token]]) -> bool:
@@ -331,7 +364,7 @@ def _is_named(text: str, token: _Token, name: str, header: Header | None, kind: 
         return may_be_identity(token.before, (column, name))
     if kind == "memory":
         return may_be_memory(token.before, token.after, (column, name))
-    return may_be_time(token.before, token.after, (column, name))
+    return may_be_time(_said_before(token), token.after, (column, name))
 
 
 def goes_with_time(lines: Sequence[str]) -> bool:
@@ -413,11 +446,11 @@ def _split(text: str, *, signed: bool = False) -> tuple[str, list[_Token]]:
         tokens.append(_Token(kind, text[begin:end], text[max(0, begin - NAME) : begin], text[end : end + NAME], begin))
         place = found.end()
     parts.append(text[place:])
-    return _BLANKS.sub(r"\1", _SPACES.sub(" ", "".join(parts))), tokens
+    return _BLANKS.sub(r"\1", _AROUND.sub(r"\1", _SPACES.sub(" ", "".join(parts)))), tokens
 
 
-def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
-    """Return what a token is that follows the clock."""
+def _of_tokens(tokens: Sequence[tuple[When, _Token]], name: str = "") -> Kind | None:
+    """Return what a token is that follows the clock; ``name``: of its place."""
     kinds = {token.kind for _, token in tokens}
     if "negative" in kinds:
         return None
@@ -425,7 +458,9 @@ def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
         return "identity" if _is_identity(tokens) else None
     if kinds == {"number"}:
         exact = max(_digits(token.text) for _, token in tokens) >= _EXACT
-        return kind_of_numbers([(when, number_of(token.text, exact=exact)) for when, token in tokens])
+        numbers = [(when, number_of(token.text, exact=exact)) for when, token in tokens]
+        said = own_name(tokens[0][1].before) or place_name(name)
+        return kind_of_numbers(numbers, estimated=_ESTIMATED.search(said) is not None)
     if kinds == {"clock"}:
         times = [(when, _clock(token.text)) for when, token in tokens]
         hours = [(when, number) for when, token in tokens if (number := _hours(token.text)) is not None]
@@ -622,6 +657,18 @@ def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
     return marked
 
 
+def mark_workers(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
+    """Put a mark in the place of a worker's name, where the name of the place says that it is one.
+
+    Workers of a pool are numbered: ``trial_0``, ``sim-3``. Texts are returned as they are if these are no such names.
+    """
+    found = [_WORKER.fullmatch(text) for _, text in texts]
+    known = {each[1] for each in found if each is not None}
+    if None in found or len(known) > 1 or _OF_WORKERS.search(place_name(name)) is None:
+        return [text for _, text in texts]
+    return [_PROCESS for _ in texts]
+
+
 def _whole_numbers(texts: Sequence[tuple[When | None, str]]) -> list[int]:
     """Return the places, among the tokens of texts that are alike, of whole numbers that differ, as processes' may."""
     split = [_split(text) for _, text in texts]
@@ -639,6 +686,8 @@ _NEAR = 8
 """Numbers that are used up for what ends a run in time, at most."""
 _LARGEST = 1 << 22
 """Of the numbers that Linux gives processes (``PID_MAX_LIMIT``)."""
+_UUID, _VERSION = 32, 12
+"""Hexadecimal digits of a UUID, and of what is before its version: ``uuid4().hex[:20]`` has that too."""
 _DIGITS_OF_ALL = 20
 """More digits than Python need convert; zeros in front are few."""
 
@@ -647,7 +696,9 @@ def _draw(word: str, drawn: Sequence[str]) -> int | None:
     """Return the number of the draw whose digits, or first ones, a word is; a UUID has its version among them."""
     digits = word.replace("-", "")
     for number, each in enumerate(drawn):
-        if each.startswith(digits) or (len(digits) == 32 and len(each) == 32 and of_uuid(each) == digits):
+        if each.startswith(digits) or (
+            len(each) == _UUID and len(digits) > _VERSION and of_uuid(each).startswith(digits)
+        ):
             return number
     return None
 

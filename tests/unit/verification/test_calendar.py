@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from envbuild.verification.measurements.calendar import path_without_day, without_day
+from envbuild.verification.measurements.calendar import in_year, path_without_day, without_day
 
 TODAY = datetime(2026, 11, 29, 18, 0, tzinfo=timezone.utc)
 OTHER = datetime(2026, 6, 21, 5, 0, tzinfo=timezone.utc)
@@ -57,3 +57,12 @@ def test_paths_of_no_day() -> None:
     assert path_without_day("w-12026.npy", TODAY) == "w-12026.npy"
     assert path_without_day("fold-7/w.npy", TODAY) == "fold-7/w.npy"
     assert path_without_day("train_2026-11-29_18-00-00.log", TODAY) == "train_2026-11-29_18-00-00.log"
+
+
+def test_a_year_that_is_printed_is_put_in_the_place_of_another() -> None:
+    """Line by line, where the other text has its own year there."""
+    today = b"Report of 2026\nfold 2030\nrows 7"
+    assert in_year(b"Report of 2030\nfold 2030\nrows 7", 2030, today, 2026) == today
+    assert in_year(b"age 34\nfold 2030\nrows 2030", 2030, today, 2026) == b"age 34\nfold 2030\nrows 2030"
+    assert in_year(b"Report of 2030", 2030, today, 2026) == b"Report of 2030"
+    assert without_day("© 2026 by us", TODAY) != without_day("© 2025 by us", TODAY)

@@ -38,6 +38,7 @@ from envbuild.verification.measurements.tokens import (
     mark_figures,
     number_of,
     of_texts,
+    of_uuid,
     skeleton,
 )
 
@@ -504,6 +505,14 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"": f"[rss {s.kibibytes() * 4096 / 1024**2:.1f} MB]"}, ["memory"]),  # pages of /proc/self/statm
         (lambda s: {"": f"[worker {s.worker()}] fold 2 took {spent(s)} s"}, ["process", "duration"]),
         (lambda s: {"by": s.worker(), "file": f"part-{s.worker()}.npy"}, ["process", "process"]),
+        (lambda s: {"request_id": f"req_{of_uuid(s.draw(16))[:20]}"}, ["identity"]),
+        (lambda s: {"": f"reply to msg-{of_uuid(s.draw(16))[:12]}"}, ["identity"]),
+        (lambda s: {"heartbeat.worker": f"trial_{s.worker() % 5}"}, ["process"]),
+        (lambda s: {"expires_at": int(s()) + 7200}, ["date"]),
+        (lambda s: {"lease until": s.ns() // 10**6 + 1_800_000}, ["date"]),
+        (lambda s: {"eta": spent(s) * (3003 - 7) / 3003}, ["duration"]),
+        (lambda s: {"": f"15 batches, {600 / spent(s):.0f} events/s"}, ["rate"]),
+        (lambda s: {"": f"merged, {6.5 / spent(s):.1f} merges/s"}, ["rate"]),
     ],
 )
 def test_what_was_drawn_and_measured_is_recognised(
@@ -537,6 +546,18 @@ def test_what_was_drawn_and_measured_is_recognised(
         lambda s: {"w": f"{s.worker()}.5"},
         lambda s: {"": f"worker {s.worker()} found {s.worker() % 7}"},
         lambda s: {"w": 470 + s.chance.randrange(50)},
+        lambda s: {"seed": f"req{of_uuid(s.draw(16))[:20]}"},
+        lambda s: {"seed": f"weights_{of_uuid(s.draw(16))[:20]}"},
+        lambda s: {"best.trial": f"trial_{s.worker() % 5}"},
+        lambda s: {"worker": f"{'ab'[s.worker() % 2]}_1"},
+        lambda s: {"expires_at": int(s()) + 7200 + s.chance.randrange(9) * 3600},
+        lambda s: {"expires_at": int(s()) + 7219},
+        lambda s: {"total": int(s()) + 7200},
+        lambda s: {"w": spent(s) * (3003 - 7) / 3003},
+        lambda s: {"eta": spent(s) * 0.37182644},
+        lambda s: {"": f"kept {6000 + s.chance.randrange(50)} events/s"},
+        lambda s: {"": f"loss {600 / spent(s):.0f} points/s"},
+        lambda s: {"": f"after {600 / spent(s):.0f} steps"},
     ],
 )
 def test_what_is_made_of_entropy_or_memory_is_a_result(program: Callable[[System], dict[str, object]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from envbuild.verification.masking.thread_lines import OwnedLine, differ_by_turns_alone, owners
+from envbuild.verification.masking.thread_lines import OwnedLine, differ_by_turns_alone, owners, pool_names
 
 A, B = "/1", "/2"
 
@@ -72,3 +72,15 @@ def test_names_are_taken_out_of_a_stream() -> None:
     text, names = owners(data)
     assert text == b"one\ntwo\n\nth\x1free\n\x1ffour"
     assert names == ["/1", "", "/1/2", "", ""]
+
+
+def test_names_of_a_pools_threads() -> None:
+    """By what the sources give them; which of them did a part is luck."""
+    found = pool_names(
+        ["p = ThreadPoolExecutor(4, thread_name_prefix='sim')", "q = Pool(thread_name_prefix=name)", "("]
+    )
+    assert found is not None
+    assert (
+        found.sub("⟨worker⟩", "sim_3[7] ends; sim_x, sims_1, my_sim_2") == "⟨worker⟩[7] ends; sim_x, sims_1, my_sim_2"
+    )
+    assert pool_names(["p = ThreadPoolExecutor(4)"]) is None
