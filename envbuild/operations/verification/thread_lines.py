@@ -17,6 +17,7 @@ from envbuild.record.compare_printed import only_order_differs, several_processe
 from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
 from envbuild.verification.channels import file_table
 from envbuild.verification.files import masks_of, stream_masks
+from envbuild.verification.masking.ordinals import MARK
 from envbuild.verification.masking.printed import rows
 from envbuild.verification.masking.thread_lines import (
     FIRST,
@@ -25,6 +26,7 @@ from envbuild.verification.masking.thread_lines import (
     differ_by_turns_alone,
     owners,
     pool_names,
+    without_ordinals,
 )
 
 if TYPE_CHECKING:
@@ -137,8 +139,9 @@ class _Bench:
                 text, names = owners(data)
                 found_rows = [*rows(text, stream_masks(ran.record, ignored))] if b"\x1b[" not in text else []
                 if len(found_rows) in (len(names), len(names) - (not names[-1])):
-                    pairs = zip(names, found_rows, strict=False)
-                    lines[stream] = [OwnedLine(name, row.masked.text) for name, row in pairs if not row.masked.left_out]
+                    texts = without_ordinals(row.masked.text for row in found_rows)
+                    pairs = zip(names, found_rows, texts, strict=False)
+                    lines[stream] = [OwnedLine(name, text) for name, row, text in pairs if not row.masked.left_out]
             table = file_table([*self.session.runs, ran], self.session.ignore)
             for name in self.names:
                 output = table.output(ran, name)
@@ -151,9 +154,14 @@ class _Bench:
             others = sorted(self.session.plan.vary) if varied and number % 2 == 0 else ()
             if not self.laboratory.looked_at(1, purpose, (fixed,), look, others) or len(made) < number:
                 return None
-            if of_threads and any(all(line.owner == FIRST for line in lines) for lines in made[0].values()):
+            if of_threads and any(map(_of_first, made[0].values())):
                 return None
         return made
+
+
+def _of_first(lines: Sequence[OwnedLine]) -> bool:
+    """Whether the first thread wrote all lines, and none of them says its place."""
+    return all(line.owner == FIRST and MARK not in line.text for line in lines)
 
 
 def _reordered(printed: Sequence[Printed]) -> bool:
@@ -178,7 +186,7 @@ def _of_runs(
         ignored = ignored_lines(session.ignore, stream)
         masks = [stream_masks(run.record, ignored, run.clocks.get(stream)) for run in session.runs]
         found[stream] = [
-            [row.masked.text for row in rows(text or b"", each) if not row.masked.left_out]
+            without_ordinals(row.masked.text for row in rows(text or b"", each) if not row.masked.left_out)
             for text, each in zip(texts, masks, strict=True)
         ]
     table, known = file_table(session.runs, session.ignore), dict[tuple[str, str | None], list[str]]()
@@ -219,7 +227,7 @@ def _owned_in(found: Repeated, run: Ran, output: Output, workers: re.Pattern[str
     if [*texts] != [f"{_LINE}{number}" for number in numbers]:
         return None
     lines = texts.values() if workers is None else [workers.sub("⟨worker⟩", each) for each in texts.values()]
-    return [OwnedLine(name, each) for name, each in zip(names, lines, strict=False)]
+    return [OwnedLine(name, each) for name, each in zip(names, without_ordinals(lines), strict=False)]
 
 
 def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream], digests: Mapping[str, str]) -> Ran:

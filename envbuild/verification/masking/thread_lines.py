@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from envbuild.verification.dataflow.targets import parsed
+from envbuild.verification.masking.ordinals import MARK, Ordinals
 
 FIRST = ""
 """The name of a program's first thread."""
@@ -67,7 +68,7 @@ def differ_by_turns_alone(runs: Sequence[Sequence[str]], owned: Sequence[Sequenc
 
     All have the same lines, and each thread or task prints its own in one order. Lines that some thread or other
     prints, as it comes to do that part, have no order of their own, nor have others of these threads; none of them is
-    the first thread's.
+    the first thread's but those that say their own place, as progress is logged (``ordinals``).
 
     Args:
         runs: the lines of runs of the program as it is.
@@ -80,21 +81,29 @@ def differ_by_turns_alone(runs: Sequence[Sequence[str]], owned: Sequence[Sequenc
         return False
     by_text = [_owners_of(each) for each in owned]
     moved = {text for text in lines if any(each[text] != by_text[0][text] for each in by_text[1:])}
-    if any(FIRST in each[text] for text in moved for each in by_text):
+    if any(FIRST in each[text] and MARK not in text for text in moved for each in by_text):
         return False
+    moved |= {text for text in lines if MARK in text}
     # Which of two equal lines is the first thread's is not known of runs in which lines have no owner.
     alike = {text for text in lines if len(by_text[0][text]) > 1}
     if any(FIRST in by_text[0][text] and text.strip() for text in alike):
         return False
     # Who shares tasks with others comes to any of them, also to one that it did in each of a few runs.
-    sharing = {owner for text in moved for each in by_text for owner in each[text]}
+    sharing = {owner for text in moved for each in by_text for owner in each[text]} - {FIRST}
     moved |= {text for text in lines if sharing.issuperset(by_text[0][text])}
     orders = [_orders(line for line in each if line.text not in moved) for each in owned]
     if any(each != orders[0] for each in orders[1:]):
         return False
     of_one = {text: next(iter(by_text[0][text])) for text in lines if text not in moved and text not in alike}
     found = [_orders(OwnedLine(of_one[text], text) for text in each if text in of_one) for each in runs]
-    return all(each == found[0] for each in found[1:]) and any(each.keys() != {FIRST} for each in by_text[0].values())
+    several = any(each.keys() != {FIRST} or MARK in text for text, each in by_text[0].items())
+    return all(each == found[0] for each in found[1:]) and several
+
+
+def without_ordinals(lines: Iterable[str]) -> list[str]:
+    """Return lines with marks in the place of the numbers that say their places."""
+    ordinals = Ordinals()
+    return [ordinals.without(each) for each in lines]
 
 
 def _owners_of(lines: Sequence[OwnedLine]) -> Mapping[str, Counter[str]]:
