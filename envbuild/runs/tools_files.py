@@ -59,7 +59,12 @@ _HOMES = (
     r"\.nv", r"\.triton", r"\.keras", r"\.ipython", r"\.jupyter", r"\.matplotlib", r"\.numba_cache", r"\.cupy",
     r"\.astropy", r"\.theano", r"\.mozilla", r"\.fontconfig", r"\.npm", r"\.cargo", r"\.conda", r"\.kaggle", r"\.pki",
 )  # fmt: skip
-_FOLDERS = ("__pycache__", r"\.cache", r"\.config", r"\.local", *_HOMES)
+_SHARED = (
+    r"(?:applications|fonts|icons|themes|mime|man|info|bash-completion|fish|zsh|Trash|keyrings|gvfs-metadata|jupyter|uv|pip"
+    r"|pipx|pypoetry|virtualenvs?|hatch|conda|nltk_data|kotlin-debug-adapter|recently-used[^/]*)"
+)
+"""What tools keep in ``.local/share``; programs keep their own data there too."""
+_FOLDERS = ("__pycache__", r"\.cache", r"\.config", rf"\.local(?!/share/(?!{_SHARED}(?:/|\Z))[^/]+/)", *_HOMES)
 """Folders of caches and settings, at any depth."""
 _LOCKS = r"(?:lock|lck|pid|sock)"
 _SUFFIXES = rf"(?:pyc|pyo|swp|nbi|nbc|{_LOCKS})"

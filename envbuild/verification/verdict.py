@@ -21,7 +21,7 @@ _NAMES: dict[str, str] = {
     "events": "event files",
     "outside": "outside the project",
 }
-_KINDS = {"memory": "measure of memory", "identity": "drawn name", "process": "number of a process"}
+_KINDS = {"memory": "measure of memory", "identity": "drawn name", "process": "number of a process", "port": "port"}
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class Measured(_Value, frozen=True, kw_only=True):
 
     path: str
     where: str
-    kind: Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process"]
+    kind: Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process", "port"]
 
 
 class Verdict(_Value, frozen=True, kw_only=True):

@@ -69,7 +69,9 @@ _DATES = frozenset((
 ))  # fmt: skip
 _OF_FILES = lazy(r"\b(?:getmtime|getctime|st_mtime|st_ctime|st_birthtime|utime)")
 """What asks for times of files, which are today's in each run."""
-_JUDGES = frozenset(("http.cookiejar.FileCookieJar", "http.cookiejar.LWPCookieJar", "http.cookiejar.MozillaCookieJar"))
+_JUDGES = frozenset(
+    f"http.cookiejar.{name}" for name in ("CookieJar", "FileCookieJar", "LWPCookieJar", "MozillaCookieJar")
+)
 """What leaves out what is out of date by itself."""
 _SECONDS = frozenset(("time.time", "time.time_ns"))
 """What gives a seed of the day where runs with it as a seed are equal: ``int(time.time() // 86400)``."""

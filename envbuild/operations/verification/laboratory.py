@@ -75,6 +75,7 @@ class Laboratory:
         refused: one was not made, since there are enough or time is up.
         without_result: how many showed nothing: not made, ended by their limit, or the program failed in them.
         now: seconds since 1970 at which fixed clocks begin: with one of long ago, ages of recent data are negative.
+        number: of the run of the program whose variation is that of runs with something varied: one that differs.
         clock_of_lines: fixed clocks have a time for each line, which others that ask too do not move.
     """
 
@@ -82,6 +83,7 @@ class Laboratory:
     engine: RunEngine
     events: Events
     limit: int
+    number: int = 1
     ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
     now: int = field(default_factory=lambda: int(time.time()))
     runs_left: int = RUNS
@@ -284,6 +286,7 @@ class Laboratory:
             taken,
             trace=True,
             vary=frozenset(varied),
+            number=self.number,
             one_thread="threads" in fixed,
         )
         if "clock" not in fixed:
@@ -362,6 +365,7 @@ def run_again(
     *,
     trace: bool = False,
     vary: frozenset[Variation] = frozenset(),
+    number: int = 1,
     one_thread: bool = False,
 ) -> list[Repeated]:
     """Run again in copies that are thrown away.
@@ -377,6 +381,7 @@ def run_again(
         trace: leave step traces.
         vary: what all of them get otherwise than a first run does. Which thread begins first is another one in each of
             them, unless more is varied: nothing keeps threads in order but what an experiment fixes.
+        number: of the run of the program that got ``vary`` in the same way.
         one_thread: libraries have one thread, whatever the lock has; the guard reports that and lets it be.
     """
     from envbuild.runs.repeat import repeat
@@ -394,7 +399,7 @@ def run_again(
         values=plan.values if trace else 0,
         trace=trace,
         vary=vary | turns,
-        number=1 if vary else None if turns else 0,
+        number=number if vary else None if turns else 0,
     )
     made: dict[int, Repeated] = {}
     with events.phase(label, total=count, unit="runs") as advance:

@@ -77,7 +77,7 @@ def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
     from envbuild.operations.verification.divergence import scripts_of
     from envbuild.verification.causes.foreign import begun_at_once
     from envbuild.verification.causes.foreign_dates import dated_by_programs
-    from envbuild.verification.causes.foreign_listings import listed_by_programs
+    from envbuild.verification.causes.foreign_listings import listed_by_programs, timed_by_programs
 
     project, command = session.plan.request.project, session.runs[0].record.command
     scripts = scripts_of(project, sources, command)
@@ -86,6 +86,8 @@ def never_varied(session: Session, sources: Mapping[str, str]) -> Iterator[str]:
     for words, where in dict.fromkeys(listed_by_programs(sources, scripts, command)):
         place = _at(where)
         yield f"in which order {words!r} takes the files of a folder{place}: the file system's, which no run varied"
+    for words, where in dict.fromkeys(timed_by_programs(sources, scripts, command)):
+        yield f"which files are newer, by which {words!r} goes{_at(where)}: the same in all runs but for --strict"
     for words, where in dict.fromkeys(dated_by_programs(sources, scripts, command)):
         yield f"the date that {words!r} asks for{_at(where)}: no run had another one"
 

@@ -16,6 +16,7 @@ from envbuild.record import history
 from envbuild.record.compare_printed import only_order_differs, several_processes
 from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
 from envbuild.verification.channels import file_table
+from envbuild.verification.dataflow.pool_names import pool_names
 from envbuild.verification.files import masks_of, stream_masks
 from envbuild.verification.masking.ordinals import MARK
 from envbuild.verification.masking.printed import rows
@@ -25,7 +26,6 @@ from envbuild.verification.masking.thread_lines import (
     OwnedLine,
     differ_by_turns_alone,
     owners,
-    pool_names,
     without_ordinals,
 )
 

@@ -41,6 +41,8 @@ _WAITING = frozenset(
     )
 )  # fmt: skip
 """Modules of the standard library that wait by the clock; others return the time to the program."""
+_JUDGING = frozenset(("http.cookiejar", "http.cookies"))
+"""Of these, the ones that do not wait: they leave out what is out of date."""
 
 
 class Clock:
@@ -250,7 +252,8 @@ class Clock:
         """Whether a frame is the standard library's own, which waits by the clock."""
         file = frame.f_code.co_filename
         library = file.startswith("<frozen") or (file.startswith(self._library) and "-packages" not in file)
-        return library and str(frame.f_globals.get("__name__")).partition(".")[0] in _WAITING
+        name = str(frame.f_globals.get("__name__"))
+        return library and name.partition(".")[0] in _WAITING and name not in _JUDGING
 
 
 def members_of(kind: type) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; how much
 room ``os.statvfs`` finds; what files below ``/proc`` hold, with every number but the machine's memory a 1; load, memory
-and times of ``os.getloadavg`` and ``resource.getrusage``; numbers of processes and threads. What C or C++ asks for is
+and times of ``os.getloadavg`` and ``resource.getrusage``; numbers of processes and threads; ports that the system
+chooses (fix_ports.py). What C or C++ asks for is
 not reached.
 """
 
@@ -47,6 +48,9 @@ class Figures:
             self._stat(name)
         self._entries()
         self._open()
+        from . import fix_ports
+
+        fix_ports.Ports(int(self.number or 0)).install()
         if self.number:
             self._usage(int(self.number))
             return

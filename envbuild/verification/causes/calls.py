@@ -27,7 +27,7 @@ from envbuild.verification.causes.answers import (
 from envbuild.verification.causes.chains import OTHERS
 from envbuild.verification.causes.foreign import STARTING
 from envbuild.verification.causes.object_texts import texts_of_objects
-from envbuild.verification.causes.pieces import used_in_pieces
+from envbuild.verification.causes.pieces import short_messages, used_in_pieces
 from envbuild.verification.causes.queues import given_up, left_behind
 from envbuild.verification.causes.set_orders import FOR_READERS, sets_in_order
 from envbuild.verification.causes.shared_values import lost_updates
@@ -42,7 +42,7 @@ CALLBACK = "callback="
 FINALIZER = "__del__"
 ENQUEUED = "enqueue=True"
 DAEMON = "daemon=True"
-PIECES = "piece by piece"
+PIECES, MESSAGE = "piece by piece", "short message"
 WITHOUT_WAITING = "blocking=False"
 NOT_BLOCKING = "set_blocking False"
 UNORDERED = "generator_unordered"
@@ -340,7 +340,8 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
     )
     yield from (Call(name=f"except {raised}", line=line) for raised, line in given_up(tree))
     yield from (Call(name=DAEMON, line=line) for line in left_behind(tree))
-    yield from (Call(name=PIECES, line=line) for line in used_in_pieces(tree))
+    short = short_messages(tree)
+    yield from (Call(name=MESSAGE if line in short else PIECES, line=line) for line in used_in_pieces(tree))
     yield from (Call(name=POLLED, line=line) for line in polled(tree))
     yield from (Call(name=POLLED_PROGRAM, line=line) for line in polled_programs(tree))
     yield from (Call(name=NO_NAME, line=line) for line in bound_to_no_name(tree))

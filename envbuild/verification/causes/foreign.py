@@ -26,7 +26,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.causes import compiled
 from envbuild.verification.causes.branches import unreached
 from envbuild.verification.causes.evidence import SHOWN, Evidence
-from envbuild.verification.causes.script_times import taken_in
+from envbuild.verification.causes.script_times import cut_in, taken_in
 
 STARTING = frozenset(
     [
@@ -132,6 +132,7 @@ _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --rand
 _DURATION, _UNITS = lazy(r"(\d+(?:\.\d+)?|\.\d+)([smhd]?)"), {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _ENDED = "ends a program at a time: how far it came by then varies"
 _AS_ARGUMENT = "give the script the value, or leave it out of seeds and results"
+_TO_ITS_END = "let the program come to its end, and take the lines that are wanted from a file"
 _BY_STEPS = "let the program end by itself, after a number of steps"
 UNHASHED = "starts Python without PYTHONHASHSEED: the order of its sets of texts is another one in each run"
 """In the sentence about such a program."""
@@ -533,6 +534,12 @@ def _of_times(command: Command, path: str, text: str) -> Iterator[_Suspicion]:
         yield _Suspicion(
             command=command, language="", draws=False, text=text, attempt=_AS_ARGUMENT, place=place,
             does=f"starts {words!r} in {place.where}, which gives another text in each run",
+        )  # fmt: skip
+    for line, words in cut_in(text):
+        place = compiled.Place(path=path, line=line, text=words)
+        yield _Suspicion(
+            command=command, language="", draws=False, text=text, attempt=_TO_ITS_END, place=place,
+            does=f"ends a program by {words!r} in {place.where}, which reads no more: how far it came by then varies",
         )  # fmt: skip
 
 

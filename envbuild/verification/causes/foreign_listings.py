@@ -84,3 +84,34 @@ def _of_files(words: Sequence[str]) -> bool:
     """Whether what is packed has endings of files, so that it is no folder."""
     operands = [each for each in words if not each.startswith("-")][2:]
     return bool(operands) and _FILES.match(" ".join(operands)) is not None
+
+
+_BY_TIMES = lazy(
+    r"(?:^\s*|[|(&{`]\s*|\b(?:do|then|else|if|exec|time|nice)\s+|\w=\S*\s+)(?:"
+    r"find\s[^|]*\s-(?:newer\w*|[amc]time|[amc]min)\b[^|]*"
+    r"|ls\s+(?:-\S+\s+)*-\w*[tuc][^|]*"
+    r"|(?:test|\[\[?)\s[^|]*\s-[no]t\s[^|\]]*)"
+)
+"""Commands that go by times of files."""
+
+
+def timed_by_programs(
+    sources: Mapping[str, str], scripts: Mapping[str, str], command: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the words of programs that go by the times of files, and where they are started."""
+    texts = [
+        (_as_text(each.words), f"{path}:{each.line}") for path, source in sources.items() for each in started(source)
+    ]
+    texts += [(_as_text(command), "")]
+    texts += [
+        (line, f"{path}:{number}")
+        for path, text in scripts.items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if not line.lstrip().startswith("#")
+    ]
+    for text, where in texts:
+        for pipeline in _PIPELINES.split(text):
+            found = _BY_TIMES.search(pipeline)
+            if found is not None:
+                words = re.sub(r"\s+", " ", found[0].strip(" |(&{`"))
+                yield words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…", where

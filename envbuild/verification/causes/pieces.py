@@ -15,6 +15,8 @@ _COLLECTS = frozenset(("append", "extend", "write", "join", "update", "feed", "f
 
 _WHOLE = frozenset(("unpack", "from_bytes"))
 """Functions that need a number of bytes which was written at once: a pipe does not part what is that short."""
+_SHORT, _CONNECTS = 1024, frozenset(("accept", "create_connection", "connect"))
+"""Bytes of a message that is sent at once, and what begins another connection."""
 _HARMLESS = (ast.If, ast.While, ast.UnaryOp, ast.BoolOp, ast.Starred, ast.Attribute, ast.Subscript)
 """Around lines: whether there are any, the last one alone."""
 
@@ -22,9 +24,34 @@ _HARMLESS = (ast.If, ast.While, ast.UnaryOp, ast.BoolOp, ast.Starred, ast.Attrib
 def used_in_pieces(tree: ast.Module) -> Iterator[int]:
     """Yield the lines that read a piece which is taken apart by itself, and added to nothing before."""
     above: Mapping[ast.AST, ast.AST] = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    datagrams = any(isinstance(node, ast.Attribute) and node.attr == "SOCK_DGRAM" for node in ast.walk(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _reads(node) and not _is_collected(node, tree, above):
+        if not isinstance(node, ast.Call) or not _reads(node) or _is_collected(node, tree, above):
+            continue
+        if not (datagrams and ast.unparse(node.func) != "os.read"):
             yield node.lineno
+
+
+def short_messages(tree: ast.Module) -> frozenset[int]:
+    """Return the lines that read the one short message of a connection, which is sent at once and mostly comes so."""
+    above: Mapping[ast.AST, ast.AST] = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    return frozenset(
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _reads(node) and _is_message(node, above)
+    )
+
+
+def _is_message(call: ast.Call, above: Mapping[ast.AST, ast.AST]) -> bool:
+    size = getattr(call.args[-1], "value", 0)
+    if not isinstance(size, int) or not 0 < size <= _SHORT:
+        return False
+    node: ast.AST | None = call
+    while node is not None and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, ast.For | ast.While):
+            return any(isinstance(each, ast.Call) and last_name(each.func) in _CONNECTS for each in ast.walk(node))
+        node = above.get(node)
+    return True
 
 
 def _reads(call: ast.Call) -> bool:

@@ -42,6 +42,8 @@ def sets_in_order(tree: ast.Module) -> Iterator[tuple[int, int]]:
             sources = [node.iter]
         elif isinstance(node, ast.Call) and _keeps_order(node) and id(node) not in unordered:
             sources = node.args
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop":
+            sources = [] if node.args else [node.func.value]  # of a set it takes any element
         for source in sources:
             if _is_set(source, named):
                 yield source.lineno, named.get(written(source), 0)

@@ -343,6 +343,15 @@ TABLE = (
         r"|[T_](?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?:\.\d{6}|\.\d{3})?(?!\d|\.\d)|Z)?",
         _date,
     ),
+    # As servers log it (the Common Log Format).
+    _rule(
+        "times",
+        "date",
+        "/20",
+        r"(?<![\w/])(?P<day>\d\d)/(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/(?P<year>20\d\d)"
+        r":\d\d:\d\d:\d\d(?: [+-]\d{4})?(?!\d)",
+        _date,
+    ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
     _rule("times", "date", ".20", rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
     _rule(

@@ -5,13 +5,10 @@ Runs in which each line says who printed it (``runtime/hook/fix_lines.py``) show
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from envbuild.verification.dataflow.targets import parsed
 from envbuild.verification.masking.ordinals import MARK, Ordinals
 
 FIRST = ""
@@ -39,28 +36,6 @@ def owners(data: bytes) -> tuple[bytes, list[str]]:
         lines.append(text)
         found.append(owner)
     return b"\n".join(lines), found
-
-
-def pool_names(sources: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern of the names that pools give their threads, by ``thread_name_prefix``; None if none does.
-
-    Which of a pool's threads comes to a task is luck.
-    """
-    prefixes = {
-        keyword.value.value
-        for source in sources
-        if "thread_name_prefix" in source
-        for node in ast.walk(parsed(source) or ast.Module([], []))
-        if isinstance(node, ast.Call)
-        for keyword in node.keywords
-        if keyword.arg == "thread_name_prefix"
-        and isinstance(keyword.value, ast.Constant)
-        and isinstance(keyword.value.value, str)
-        and keyword.value.value
-    }
-    if not prefixes:
-        return None
-    return re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, sorted(prefixes)))})_\d+(?![A-Za-z0-9_])")
 
 
 def differ_by_turns_alone(runs: Sequence[Sequence[str]], owned: Sequence[Sequence[OwnedLine]]) -> bool:

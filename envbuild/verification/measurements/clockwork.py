@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process"]
+Kind = Literal["date", "reading", "duration", "rate", "ratio", "memory", "identity", "process", "port"]
 
 TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
@@ -52,6 +52,9 @@ _SHARE = 1000
 PROCESSES, _SKIPPED = 250, 300
 """How many numbers of processes, from the first that a child may have, a run has to itself; their distance in two
 settings."""
+_PORTS, PORTS_OF_RUN, _ROWS = 33_000, 2_000, 11
+"""The first port that sockets get, how many a run has to itself, and how many rows there are: one for each measure of
+memory, as ``runtime/hook/fix_ports.py`` has them."""
 RISK = Fraction(1, 500)
 """The chance that is allowed that a fraction as simple fits an unrelated number."""
 _LEAST_PART = Fraction(1, 20)
@@ -112,6 +115,11 @@ class Setting:
         known = f",entropy={self.stream},figures={self.memory},processes={self.processes},order"
         more = known if self.stream else ""
         return f"clock={self}{more}"
+
+    @property
+    def port(self) -> int:
+        """The first of the ports that sockets without one get; 0: they get what the system chooses."""
+        return _PORTS + self.memory // MEMORY % _ROWS * PORTS_OF_RUN if self.memory else 0
 
     def __str__(self) -> str:
         """Return it as the hook reads it."""

@@ -15,7 +15,7 @@ from functools import cache, partial
 from envbuild.core.patterns import lazy
 from envbuild.record.measurements import are_durations
 from envbuild.verification.measurements.byte_tokens import of_bytes
-from envbuild.verification.measurements.clockwork import Setting, Span, When
+from envbuild.verification.measurements.clockwork import Kind, Setting, Span, When
 from envbuild.verification.measurements.labels import (
     Header,
     may_be_times,
@@ -33,9 +33,11 @@ from envbuild.verification.measurements.tokens import (
     identities_in,
     mark_drawn,
     mark_figures,
+    mark_ports,
     mark_processes,
     mark_workers,
     may_have_draws,
+    may_have_ports,
     may_have_processes,
     of_texts,
     rates_in,
@@ -65,6 +67,12 @@ class Seen:
     whole: Callable[[], Mapping[str, Sequence[Place]]] | None = None
 
 
+_OF_MACHINE: tuple[tuple[Kind, Callable[[Sequence[tuple[When, str]], str], list[str]]], ...] = (
+    ("process", mark_workers),
+    ("port", mark_ports),
+    ("process", mark_processes),
+)
+"""What puts marks in the place of what a run has to itself, and what that is."""
 _SETTINGS = 4
 _ROUNDED = 64
 """Places that are compared with rates of the same name; where there are more, something else differs."""
@@ -157,7 +165,7 @@ def with_marks(runs: Sequence[Seen]) -> Sequence[Seen]:
 
 
 def with_processes(runs: Sequence[Seen]) -> tuple[Sequence[Seen], list[Measured]]:
-    """Return the runs with marks in the place of numbers of processes, and where these were.
+    """Return the runs with marks in the place of numbers of processes and of ports, and where these were.
 
     Which of several workers does what may be luck, so that runs with the same clock differ in them too.
     """
@@ -175,13 +183,13 @@ def with_processes(runs: Sequence[Seen]) -> tuple[Sequence[Seen], list[Measured]
             ]
             if len(texts) < len(runs) or all(text == first for _, text in texts):
                 continue
-            marked = mark_workers(texts, name)
-            if marked[0] == first:
-                marked = mark_processes(texts, name)
-            if marked[0] != first:
-                found.append(Measured(path=source, where=name, kind="process"))
-                for table, text in zip(tables, marked, strict=True):
-                    table[at] = name, text
+            for kind, mark in _OF_MACHINE:
+                marked = mark(texts, name)
+                if marked[0] != texts[0][1]:
+                    found.append(Measured(path=source, where=name, kind=kind))
+                    texts = [(when, text) for (when, _), text in zip(texts, marked, strict=True)]
+                    for table, text in zip(tables, marked, strict=True):
+                        table[at] = name, text
         for each, table in zip(sources, tables, strict=True):
             each[source] = table
     return [replace(run, sources=each) for run, each in zip(runs, sources, strict=True)], found
@@ -237,7 +245,7 @@ def may_be_drawn(runs: Sequence[Seen]) -> bool:
         for _, name, values, _ in _places(real)
         for _, value in values
     ) or any(
-        may_have_processes(texts)
+        (may_have_processes(texts) or may_have_ports(texts))
         for _, name, values, _ in _places(runs)
         if not are_no_processes([value for _, value in values if isinstance(value, str)])
         and len(texts := [(when, f"{name} {value}") for when, value in values if isinstance(value, str)]) == len(values)

@@ -14,6 +14,7 @@ from typing import Protocol
 from envbuild.core.patterns import lazy
 from envbuild.record.measurements import names_result
 from envbuild.verification.measurements.clockwork import (
+    PORTS_OF_RUN,
     PROCESSES,
     Kind,
     Number,
@@ -50,7 +51,7 @@ _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
 _TOKEN = lazy(
     r"(?P<drawn>⟨drawn (?:\d+|\?) \d+⟩)"
-    r"|(?P<process>⟨process⟩)"
+    r"|(?P<process>⟨(?:process|port)⟩)"
     rf"|(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
     rf"|(?P<parted>(?<![\d/.-])\d\d?(?P<point>[/.-])\d\d?(?P=point)20\d\d(?![/.-]?\d)(?:,?[T ]+{_TIME})?)"
@@ -93,7 +94,9 @@ _UNTIL = lazy(
 )
 """In the name of a moment that is to come."""
 _OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
-_PROCESS = "⟨process⟩"
+_EPHEMERAL = range(32768, 61000)
+"""Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
+_PROCESS, _PORT = "⟨process⟩", "⟨port⟩"
 _WORKER = lazy(r"([A-Za-z][A-Za-z_-]{0,40}[_-](?:\d{1,3}_)?)\d{1,3}")
 _OF_WORKERS = lazy(r"(?:\A|[._ ])(?:worker|thread|executor)(?:_?name)?\Z", re.IGNORECASE)
 """The name of a place that says which of several workers did something, and nothing of what it was."""
@@ -652,6 +655,35 @@ def mark_processes(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
         if own and all(own) and not _names_result(tokens[0][1], name):
             marked = [
                 f"{text[: token.at]}{_PROCESS}{text[token.at + len(token.text) :]}"
+                for text, (_, token) in zip(marked, tokens, strict=True)
+            ]
+    return marked
+
+
+def may_have_ports(texts: Sequence[tuple[When, str]]) -> bool:
+    """Whether texts of one place differ in a number that the system may have chosen as a port."""
+    return any(
+        all(int(_split(text)[1][at].text) in _EPHEMERAL for when, text in texts if isinstance(when, Span))
+        for at in _whole_numbers(texts)
+    )
+
+
+def mark_ports(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
+    """Put marks in the place of ports that the system chose: they are among those that a run had to itself.
+
+    Texts are returned as they are if there is no such number, or something says that it is a result's.
+    """
+    marked = [text for _, text in texts]
+    for at in _whole_numbers(texts)[::-1]:
+        tokens = [(when, _split(text)[1][at]) for when, text in texts]
+        own = [
+            bool(when.port) and 0 <= int(token.text) - when.port < PORTS_OF_RUN
+            for when, token in tokens
+            if isinstance(when, Setting)
+        ]
+        if own and all(own) and not _names_result(tokens[0][1], name):
+            marked = [
+                f"{text[: token.at]}{_PORT}{text[token.at + len(token.text) :]}"
                 for text, (_, token) in zip(marked, tokens, strict=True)
             ]
     return marked

@@ -16,10 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbuild.runtime.hook.fix_ports import ROW, first_port
 from envbuild.verification.measurements.byte_tokens import of_bytes
 from envbuild.verification.measurements.clockwork import (
     LARGER,
     MEMORY,
+    PORTS_OF_RUN,
     RATIO,
     SHIFT,
     TICK,
@@ -192,6 +194,16 @@ def test_the_simplest_fraction_is_in_the_interval(low: Fraction, width: Fraction
     assert low <= found <= low + width
     for denominator in range(1, min(found.denominator, 50)):
         assert math.ceil(low * denominator) > (low + width) * denominator
+
+
+def test_ports_are_those_of_the_hook() -> None:
+    """Each measure of memory has a row of its own, and none that the hook gives where nothing is measured."""
+    rows = {each.memory: each.port for each in settings(START, all_known=True)}
+    assert {memory: first_port(memory) for memory in rows} == rows
+    assert PORTS_OF_RUN == ROW
+    assert len({*rows.values(), first_port(0)}) == len(rows) + 1
+    assert all(abs(one - other) >= ROW for one in rows.values() for other in rows.values() if one != other)
+    assert {each.port for each in settings(START)} == {0}
 
 
 def test_settings_share_no_period() -> None:
@@ -457,6 +469,9 @@ class System(Clock):
     def kibibytes(self) -> int:
         return self.setting.memory if self.setting else self.chance.randrange(50_000, 60_000)
 
+    def port(self) -> int:
+        return (self.setting.port if self.setting else 40_000) + self.chance.randrange(3, 900)
+
     def worker(self) -> int:
         return (self.setting.processes if self.setting else 0) + self.chance.randrange(3, 9)
 
@@ -508,6 +523,8 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"request_id": f"req_{of_uuid(s.draw(16))[:20]}"}, ["identity"]),
         (lambda s: {"": f"reply to msg-{of_uuid(s.draw(16))[:12]}"}, ["identity"]),
         (lambda s: {"heartbeat.worker": f"trial_{s.worker() % 5}"}, ["process"]),
+        (lambda s: {"": f"serving on port {s.port()}"}, ["port"]),
+        (lambda s: {"address": f"127.0.0.1:{s.port()}", "by": s.worker()}, ["port", "process"]),
         (lambda s: {"expires_at": int(s()) + 7200}, ["date"]),
         (lambda s: {"lease until": s.ns() // 10**6 + 1_800_000}, ["date"]),
         (lambda s: {"eta": spent(s) * (3003 - 7) / 3003}, ["duration"]),
@@ -552,6 +569,10 @@ def test_what_was_drawn_and_measured_is_recognised(
         lambda s: {"worker": f"{'ab'[s.worker() % 2]}_1"},
         lambda s: {"expires_at": int(s()) + 7200 + s.chance.randrange(9) * 3600},
         lambda s: {"expires_at": int(s()) + 7219},
+        lambda s: {"seed": s.port()},
+        lambda s: {"shard": s.port() % 7},
+        lambda s: {"w": f"{s.port()}.5"},
+        lambda s: {"port": 40_000 + s.chance.randrange(9_000)},
         lambda s: {"total": int(s()) + 7200},
         lambda s: {"w": spent(s) * (3003 - 7) / 3003},
         lambda s: {"eta": spent(s) * 0.37182644},

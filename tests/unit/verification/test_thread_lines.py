@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from envbuild.verification.masking.thread_lines import OwnedLine, differ_by_turns_alone, owners, pool_names
+from envbuild.verification.dataflow.pool_names import pool_names
+from envbuild.verification.masking.thread_lines import OwnedLine, differ_by_turns_alone, owners
 
 A, B = "/1", "/2"
 
