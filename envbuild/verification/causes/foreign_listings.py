@@ -86,6 +86,7 @@ def _of_files(words: Sequence[str]) -> bool:
     return bool(operands) and _FILES.match(" ".join(operands)) is not None
 
 
+_LEADING = lazy(r"\A(?:(?:do|then|else|if|exec|time|nice) |\w+=\S* )+")
 _BY_TIMES = lazy(
     r"(?:^\s*|[|(&{`]\s*|\b(?:do|then|else|if|exec|time|nice)\s+|\w=\S*\s+)(?:"
     r"find\s[^|]*\s-(?:newer\w*|[amc]time|[amc]min)\b[^|]*"
@@ -113,5 +114,5 @@ def timed_by_programs(
         for pipeline in _PIPELINES.split(text):
             found = _BY_TIMES.search(pipeline)
             if found is not None:
-                words = re.sub(r"\s+", " ", found[0].strip(" |(&{`"))
+                words = _LEADING.sub("", re.sub(r"\s+", " ", found[0].strip(" |(&{`")))
                 yield words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…", where

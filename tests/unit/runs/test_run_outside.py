@@ -149,6 +149,8 @@ def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: 
         "/tmp/home/.prefect/prefect.db", "/tmp/home/.prefect/prefect.db-wal",
         f"/var/tmp/dvc/repo/{'4b' * 16}/hashes/local/cache.db", f"/var/tmp/dvc/repo/{'4b' * 16}/links/cache.db",
         "/tmp/home/.prefect/storage/9f86d081884c4d659a2feaa0c55ad015",
+        "/tmp/home/.local/share/jupyter/runtime/kernel-1.json", "/tmp/home/.local/share/applications/mimeapps.list",
+        "/tmp/home/.local/lib/python3.11/site-packages/a.py", "/tmp/home/.local/state/less/history",
     ],
 )  # fmt: skip
 def test_what_tools_leave_is_no_result(path: str) -> None:
@@ -167,6 +169,7 @@ def test_what_tools_leave_is_no_result(path: str) -> None:
         "/results/prefect.db", "/tmp/prefect.db", "/tmp/home/prefect.db",
         f"/var/tmp/dvc/repo/{'4b' * 16}/model.pt", "/var/tmp/dvc/repo/mine/links/cache.db",
         "/var/log/train.log", "/var/cache/w.npy", "/run/result", "/var/run/x",
+        "/tmp/home/.local/share/dropfour/openings.json", "/tmp/home/.local/share/pipeline/w.npy",
     ],
 )  # fmt: skip
 def test_what_programs_leave_is(path: str) -> None:

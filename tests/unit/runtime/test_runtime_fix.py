@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.runtime.hook import fix_figures, fix_limits, fix_path
+from envbuild.runtime.hook import fix_figures, fix_limits, fix_path, fix_ports
 from envbuild.verification.masking.thread_lines import owners
 from tests.support.cli import ROOT
 
@@ -156,6 +157,31 @@ def test_measures_of_memory_are_the_number_that_is_given() -> None:
     assert all(map(os.path.exists, names)), "a library is found by its name, which holds numbers"
     assert status.split() == ["VmRSS:", "1048576", "kB"]
     assert (usage, same) == (1048576, True)
+
+
+@pytest.mark.subprocess
+def test_ports_that_the_system_chooses_are_of_one_row() -> None:
+    """Of servers, and of who connects without one; a port of the program's own stays, and what is taken is skipped."""
+    ports, own, client, datagram, taken = _found(
+        "fix_figures",
+        "import socket\n"
+        "fix_figures.Figures(callers, '1048576').install()\n"
+        "local = '127.0.0.1'\n"
+        "servers = [socket.create_server((local, 0)) for _ in range(2)]\n"
+        "own = socket.create_server((local, servers[1].getsockname()[1] + 1))\n"
+        "client = socket.create_connection(own.getsockname())\n"
+        "sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "sender.sendto(b'x', own.getsockname())\n"
+        "unix = socket.socketpair()\n"
+        "try:\n    socket.create_server(own.getsockname())\n"
+        "except OSError as error:\n    taken = error.errno\n"
+        "found = ([s.getsockname()[1] for s in servers], own, client, sender)\n"
+        "print(json.dumps([found[0], *(s.getsockname()[1] for s in found[1:]), taken]))\n",
+    )
+    first = fix_ports.first_port(1 << 20)
+    assert all(first <= port < first + 20 for port in (*ports, own, client, datagram))
+    assert ports[0] < ports[1] < own < client < datagram
+    assert taken == errno.EADDRINUSE
 
 
 def test_the_memory_of_the_machine_stays_what_it_is() -> None:

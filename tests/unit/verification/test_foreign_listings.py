@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.verification.causes.foreign_listings import listed_by_programs
+from envbuild.verification.causes.foreign_listings import listed_by_programs, timed_by_programs
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,19 @@ def test_what_python_puts_in_order() -> None:
     assert [*listed_by_programs({"t.py": f"{source}y = sorted(x)\n"}, {}, [])] == []
     packed = "import subprocess\nsubprocess.run(['/usr/bin/tar', '-cf', out, '-C', a, b])\ny = sorted(x)\n"
     assert [*listed_by_programs({"t.py": packed}, {}, [])] == [("tar -cf '…' -C '…' '…'", "t.py:2")]
+
+
+@pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        ("find data -name '*.csv' -newer LOADED | sort", "find data -name '*.csv' -newer LOADED"),
+        ("cat $(ls -t data | head -1)", "ls -t data"),
+        ("if [ a.csv -nt b.csv ]; then make; fi", "[ a.csv -nt b.csv"),
+        ("find data -name '*.csv' | sort", ""),
+        ("ls -l data", ""),
+        ("# ls -t data", ""),
+    ],
+)
+def test_what_goes_by_times_of_files(line: str, quoted: str) -> None:
+    found = [words for words, _ in timed_by_programs({}, {"a.sh": line}, ["python", "t.py"])]
+    assert found == ([quoted] if quoted else [])

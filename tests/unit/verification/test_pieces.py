@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from envbuild.verification.causes.pieces import used_in_pieces
+from envbuild.verification.causes.pieces import short_messages, used_in_pieces
 
 LOOP = "while chunk := r.recv(4096):\n"
 SPLIT = "    lines = (rest + chunk).split(b'\\n')\n    rest = lines.pop()\n"
@@ -48,3 +48,24 @@ SPLIT = "    lines = (rest + chunk).split(b'\\n')\n    rest = lines.pop()\n"
 def test_pieces_that_are_used_by_themselves(source: str, lines: list[int]) -> None:
     """Not those that are put behind what came before."""
     assert [*used_in_pieces(ast.parse(source))] == lines
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("text = s.recv(64).decode()\n", [1]),
+        ("while True:\n    conn, _ = s.accept()\n    text = conn.recv(64).decode()\n", [3]),
+        ("while True:\n    use(conn.recv(64))\n", []),
+        ("text = s.recv(65536).decode()\n", []),
+        ("text = s.recv(n).decode()\n", []),
+    ],
+)
+def test_the_short_message_of_a_connection(source: str, lines: list[int]) -> None:
+    """It is sent at once; what comes again and again over one connection is a stream."""
+    assert sorted(short_messages(ast.parse(source))) == lines
+
+
+def test_datagrams_come_as_a_whole() -> None:
+    source = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile True:\n    use(s.recv(512))\n"
+    assert [*used_in_pieces(ast.parse(source))] == []
+    assert [*used_in_pieces(ast.parse(source.replace("SOCK_DGRAM", "SOCK_STREAM")))] == [3]
