@@ -122,10 +122,11 @@ _AT_ONCE = lazy(
     r"\bxargs\b[^\n|;&]*?\s(?:-P\s?|--max-procs[= ])(?!1\b)[\w…$]+"
     r"|(?:^|[\n|;&(]\s*|\bxargs\s+)parallel\b(?![^\n|;&]*\s(?:-j\s?|--jobs[= ])1\b)(?:\s+-\S+)*"
     r"|\bmake\b[^\n|;&]*?\s(?:-j\s?(?!1\b)\w*|--jobs(?:=(?!1\b)\w+)?(?![\w=]))"
+    r"|[^\s&|;<>()][^\n&|;]*?\s>\([^)\n]*\)"
     r"|[^\s&|;](?:>&\d|[^\n&|;])*(?<![&|<>\\;])&(?=\s|$|\))"
 )
 """What starts several programs that run at once; in a text for a shell."""
-_BEGIN = lazy(r"(?:(?:do|then|else)\b\s*|\(\s*)+")
+_BEGIN = lazy(r"\A(?:(?:do|then|else)\b\s*|\(\s*)+")
 """What is in front of a command in a shell's loop or group."""
 _ONE_JOB = "one job at a time (xargs -P 1, make -j1, no &), or results put in order by what they are of"
 _OF_SHELL = "give its programs a seed: RANDOM=N in bash, srand(N) in awk, --random-source=FILE for shuf and sort -R"

@@ -244,6 +244,8 @@ def test_a_program_whose_output_differed_has_the_remedy_of_its_language() -> Non
         ('"parallel -j 1 dock ::: a b", shell=True', ""),
         ('"curl http://x/?a=1&b=2; echo parallel", shell=True', ""),
         ('"dock a 2>&1 & wait", shell=True', "dock a 2>&1 &"),
+        ('["bash", "-c", "tee >(dock b) < a > c"]', "tee >(dock b"),
+        ('["bash", "-c", "diff <(sort a) b > (c)"]', ""),
     ],
 )
 def test_programs_that_a_shell_starts_at_once(command: str, said: str) -> None:
