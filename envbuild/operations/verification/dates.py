@@ -273,6 +273,20 @@ def _without(text: str, clock: Setting) -> str:
     return without_day(text, datetime.fromtimestamp(clock.start / 1e9, timezone.utc))
 
 
+def _of_each(names: Sequence[str], phrases: Sequence[str]) -> Sequence[str]:
+    """Return the phrase about each file, of one about several; nothing if it does not name all in their order."""
+    if len(names) == len(phrases) or len(phrases) != 1:
+        return phrases
+    begins, at = list[int](), 0
+    for name in names:
+        at = phrases[0].find(f", {name} (" if at else f"{name} (", at)
+        if at < 0:
+            return ()
+        begins.append(at)
+        at += 1
+    return [phrases[0][begin:end].strip(", ") for begin, end in zip(begins, [*begins[1:], None], strict=True)]
+
+
 def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
     """Return the files that differ, if these are all that differs and each is for readers or shows a moment.
 
@@ -282,9 +296,10 @@ def _merely_shown(verdict: Verdict, clocks: Sequence[Setting]) -> list[str]:
         return []
     found: list[str] = []
     for channel in verdict.channels:
-        if len(channel.names) != len(channel.differs):
+        phrases = _of_each(channel.names, channel.differs)
+        if len(channel.names) != len(phrases):
             return []
-        for name, phrase in zip(channel.names, channel.differs, strict=True):
+        for name, phrase in zip(channel.names, phrases, strict=True):
             change, texts = _CHANGE.search(phrase), _TEXT_CHANGE.search(phrase)
             dates = texts is not None and _without(texts[1], clocks[0]) == _without(texts[2], clocks[1])
             moments = change is not None and all(

@@ -75,7 +75,8 @@ _OF_MODELS = _words(
 )
 _OF_TIME = _words(
     "time times timing timings timer timers lap laps duration durations elapsed latency latencies clock clocks speed"
-    " speeds throughput fps wall walltime runtime runtimes bench benchmark benchmarks profile profiler seconds secs sec"
+    " speeds throughput fps qps rps tps iops wall walltime runtime runtimes bench benchmark benchmarks profile profiler"
+    " seconds secs sec"
     " ms millis milliseconds microseconds nanoseconds stopwatch timestamp timestamps took spent"
 )
 _OF_MEMORY = _words(

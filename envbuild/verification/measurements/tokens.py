@@ -56,7 +56,8 @@ _TOKEN = lazy(
     rf"|(?P<short>(?<![\d/.-])\d\d(?P<mark>[/.-])\d\d(?P=mark)\d\d[T ]+{_TIME})"
     rf"|(?P<parted>(?<![\d/.-])\d\d?(?P<point>[/.-])\d\d?(?P=point)20\d\d(?![/.-]?\d)(?:,?[T ]+{_TIME})?)"
     r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
-    rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
+    rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?"
+    rf"|(?<![\w/])\d\d/{_MONTH}/20\d\d:{_TIME}{_ZONE})"
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
     rf"|(?P<weekday>\b{_DAY}\b)"
     rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
@@ -93,6 +94,8 @@ _UNTIL = lazy(
     re.IGNORECASE,
 )
 """In the name of a moment that is to come."""
+_OF_RATE = lazy(r"(?:[qrt]ps|iops|fps|[A-Za-z]+(?:/s|/sec|_per_s(?:ec(?:ond)?)?))", re.IGNORECASE)
+"""The name of a column of rates."""
 _OF_RATIO = lazy(r"\s?(?:%|×|x(?!\w))")
 _EPHEMERAL = range(32768, 61000)
 """Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
@@ -170,7 +173,11 @@ def of_texts(
         tokens = [(when, tokens[at]) for when, _, tokens in split]
         if len({token.text for _, token in tokens}) == 1:
             continue
-        kind = _of_tokens(tokens, name) or _rate_by_unit(tokens) or _to_come(texts[0][1], tokens, name, header)
+        kind = (
+            _of_tokens(tokens, name)
+            or _rate_by_unit(texts[0][1], tokens, header)
+            or _to_come(texts[0][1], tokens, name, header)
+        )
         mentioned = kind == "identity" and _draw_of(tokens) in draws
         # An identity has a name that says so (``may_be_identity``): "batch" is that of one too.
         if _names_result(tokens[0][1], name) and not (kind == "identity" and not names_result(tokens[0][1].before)):
@@ -201,9 +208,11 @@ def _to_come(text: str, tokens: Sequence[tuple[When, _Token]], name: str, header
     return "date" if is_moment_to_come(values) else None
 
 
-def _rate_by_unit(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
-    """Return that tokens are a rate if they are numbers with the unit of one; None if they are not."""
-    if not all(token.kind == "number" and has_unit_of_rate(token.after) for _, token in tokens):
+def _rate_by_unit(text: str, tokens: Sequence[tuple[When, _Token]], header: Header | None) -> Kind | None:
+    """Return that tokens are a rate if they are numbers with the unit of one, or its column; None if they are not."""
+    column = header.column(text, tokens[0][1].at) if header is not None else ""
+    of_rate = _OF_RATE.fullmatch(column) is not None
+    if not all(token.kind == "number" and (of_rate or has_unit_of_rate(token.after)) for _, token in tokens):
         return None
     values = [(when, number_of(token.text)) for when, token in tokens]
     whole = all(token.text.replace(",", "").isdecimal() for _, token in tokens)
@@ -829,6 +838,8 @@ _OFFSET = lazy(r"\s?([+-])(\d\d):?(\d\d)$|\s?(?:Z|UTC|GMT)$")
 def _date(token: _Token) -> Number | None:
     """Return the seconds since 1970 of a date; one without a time of day is off by a day at most."""
     text, shift = token.text, 0
+    if token.kind == "mail" and "/" in text:  # the Common Log Format
+        text = text.replace("/", " ").replace(":", " ", 1)
     if token.kind == "packed":
         digits = re.sub(r"\D", "", text)
         text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"

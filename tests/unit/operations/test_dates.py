@@ -103,6 +103,11 @@ def test_what_merely_shows_the_day_is_quoted(name: str, phrase: str, *, shown: b
     lines = Channel(kind="stdout", compared="1 line", count=1, differs=("standard output",))
     assert _merely_shown(verdict(files), CLOCKS) == ([phrase] if shown else [])
     assert _merely_shown(verdict(files, lines), CLOCKS) == []
+    two = f"a.html (line 1: Mon → Tue), {phrase}"
+    both = Channel(kind="files", compared="2 files", count=2, differs=(two,), names=("a.html", name))
+    assert _merely_shown(verdict(both), CLOCKS) == (["a.html (line 1: Mon → Tue)", phrase] if shown else [])
+    other = Channel(kind="files", compared="2 files", count=2, differs=(two,), names=("a.html", "b"))
+    assert _merely_shown(verdict(other), CLOCKS) == []
 
 
 def test_one_run_of_today_is_compared_for_all_of_them() -> None:

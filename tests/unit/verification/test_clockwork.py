@@ -113,6 +113,7 @@ def spent(clock: Clock, questions: int = 5) -> float:
         (lambda c: c.date().strftime("_Generated on %d %B %Y at %H:%M_"), ["date", "date"]),
         (lambda c: f"took {spent(c):12.6f} in all\tloss 0.5", ["duration"]),
         (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
+        (lambda c: c.date().strftime("done %d/%b/%Y:%H:%M:%S %z"), ["date"]),
         (lambda c: c.date().strftime("Run of %d/%m/%Y or %m/%d/%Y, %H:%M:%S, %d.%m.%Y, at %H:%M"), ["date"] * 4),
         (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
         (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
@@ -529,6 +530,7 @@ def test_a_name_of_figures_alone_is_known_where_it_is_known_what_was_drawn() -> 
         (lambda s: {"lease until": s.ns() // 10**6 + 1_800_000}, ["date"]),
         (lambda s: {"eta": spent(s) * (3003 - 7) / 3003}, ["duration"]),
         (lambda s: {"": f"15 batches, {600 / spent(s):.0f} events/s"}, ["rate"]),
+        (lambda s: {"line 1": "n   qps  recall", "line 2": f"80  {600 / spent(s):5.0f}  0.2500"}, ["rate"]),
         (lambda s: {"": f"merged, {6.5 / spent(s):.1f} merges/s"}, ["rate"]),
     ],
 )
