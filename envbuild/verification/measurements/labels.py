@@ -110,6 +110,7 @@ _UNIT = lazy(
 )
 _UNIT_OF_RATE = lazy(
     r"\s?[A-Za-z]+(?:/(?:s|sec|second|min|minute|h|hour)|\s(?:per|a|in each|each)\s(?:second|minute|hour))(?!\w)"
+    r"|\s(?:per|a)\s(?:second|minute|hour)(?!\w)"
 )
 _ROW = lazy(r"\s+-?\d[\d.eE+-]*(?:\s|$)")
 """A number that follows another one: a row of a table, whose first word is no name of theirs."""
