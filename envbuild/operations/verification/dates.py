@@ -79,6 +79,7 @@ _TEXTS = frozenset(("time.asctime", "time.ctime", "time.strftime"))
 """Of these, what returns a text that somebody reads."""
 _WRITTEN = frozenset(("isoformat", "strftime", "ctime", "timestamp"))
 """Methods that make a text of a date, or a number of seconds."""
+_UTF = ("utf-8", "surrogateescape")
 _STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
@@ -337,7 +338,7 @@ def _run(
     other one.
     """
     project = session.plan.request.project
-    year = datetime.fromisoformat(session.runs[0].record.start.replace("Z", "+00:00")).year
+    today = datetime.fromisoformat(session.runs[0].record.start.replace("Z", "+00:00"))
     runs: list[_Made] = []
 
     def look(found: Repeated) -> None:
@@ -345,22 +346,34 @@ def _run(
         start = day.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         moved = replace(found, record=msgspec.structs.replace(found.record, start=start))
         said = printed_by(found)
-        texts: dict[Stream, bytes] = {
-            stream: in_year(said[stream], day.year, like[stream], year) for stream in _STREAMS
-        }
-        runs.append(_Made(_without_day(session, opened(moved, ran_of(moved, project)), texts, day), texts))
+        texts: dict[Stream, bytes] = {stream: said[stream] for stream in _STREAMS}
+        ran = opened(moved, ran_of(moved, project))
+        runs.append(_Made(_without_day(session, ran, texts, day, like, today), texts))
 
     run_again(session, 1, {"ENVBUILD_FIX": f"{clock.fixes}@{limit}"}, engine, events, purpose, look, trace=True)
     return runs[0] if runs and runs[0].ran.ended_well else None
 
 
-def _without_day(session: Session, ran: Ran, texts: Mapping[Stream, bytes], day: datetime) -> Ran:
-    """Return a run whose lines, and names of files, are compared without what says which day it is."""
+def _without_day(
+    session: Session,
+    ran: Ran,
+    texts: Mapping[Stream, bytes],
+    day: datetime,
+    like: Mapping[Stream, bytes] | None = None,
+    today: datetime | None = None,
+) -> Ran:
+    """Return a run whose lines, and names of files, are compared without what says which day it is.
+
+    ``like``: lines of a run of ``today``, whose year is put in the place of that of ``day``.
+    """
     digests = {}
     paths = (each.path for each in (*ran.record.outputs, *ran.record.outside))
     names = {PurePosixPath(path).name: PurePosixPath(path_without_day(path, day)).name for path in paths}
     for stream in _STREAMS:
-        text = without_day(texts[stream].decode("utf-8", "surrogateescape"), day)
+        text = without_day(texts[stream].decode(*_UTF), day)
+        if like is not None and today is not None:
+            theirs = without_day(like[stream].decode(*_UTF), today).encode(*_UTF)
+            text = in_year(text.encode(*_UTF), day.year, theirs, today.year).decode(*_UTF)
         for name, other in names.items():
             text = text.replace(name, other)
         digest = PrintedDigest(stream_masks(ran.record, ignored_lines(session.ignore, stream)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -37,6 +37,8 @@ def in_year(text: bytes, year: int, like: bytes, other: int) -> bytes:
 def without_day(text: str, day: datetime) -> str:
     """Return a text without what says that it is this day; what says another one stays."""
     weekday, month = _DAYS[day.weekday()], _MONTHS[day.month - 1]
+    now = (day, day + timedelta(minutes=1))  # no result: it is when the run began, or the minute after that
+    minutes = "|".join(each.strftime(form) for each in now for form in ("%I:%M ?%p", "%H:%M"))
     number, week = rf"0?{day.day}(?:st|nd|rd|th)?", day.isocalendar()[1]
     patterns = (
         rf"\b(?:{weekday}|{weekday[:3]})\b",
@@ -44,6 +46,7 @@ def without_day(text: str, day: datetime) -> str:
         rf"\b(?:week|kw|w)[ -]?0?{week}\b",
         rf"\bQ{(day.month + 2) // 3}\b",
         rf"(?:©|\(c\)|&copy;|\bcopyright)\s*{day.year}\b",
+        rf"(?<=⟨day 1⟩)(?:,? (?:at )?)(?:{minutes})(?![\d:])",
     )
     for at, pattern in enumerate(patterns):
         text = re.sub(pattern, f"⟨day {at}⟩", text, flags=re.IGNORECASE)

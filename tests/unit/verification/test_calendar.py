@@ -66,3 +66,12 @@ def test_a_year_that_is_printed_is_put_in_the_place_of_another() -> None:
     assert in_year(b"age 34\nfold 2030\nrows 2030", 2030, today, 2026) == b"age 34\nfold 2030\nrows 2030"
     assert in_year(b"Report of 2030", 2030, today, 2026) == b"Report of 2030"
     assert without_day("© 2026 by us", TODAY) != without_day("© 2025 by us", TODAY)
+
+
+@pytest.mark.parametrize("form", ["-- %a %d %b %Y %H:%M, 0.1 sec", "on %A, %d %B %Y at %I:%M %p"])
+def test_the_minute_of_the_run_behind_its_day_goes_with_it(form: str) -> None:
+    """The other day's clock is in the other half of its day; another minute than the run's is a result."""
+    today, other = TODAY.replace(hour=9, minute=44), OTHER.replace(hour=21, minute=44)
+    assert without_day(f"{today:{form}}", today) == without_day(f"{other:{form}}", other)
+    assert without_day(f"{today:{form}}", today) != without_day(f"{other.replace(minute=50):{form}}", other)
+    assert without_day("left at 09:44", today) == "left at 09:44"
