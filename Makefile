@@ -125,7 +125,7 @@ sets: venv ## real sets of packages: locked and compared with uv; SETS=full buil
 benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)
 
-plants: venv engine ## 2,446 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
+plants: venv engine ## 2,493 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
 	$(BIN)/python -m tests.plants $(or $(ONLY),$(wildcard tests/plants/*.toml))
 
 fuzz: ## every parser of foreign bytes under libFuzzer, 10^6 inputs (COUNT=…, SEED=…, ONLY="wheel lock"; needs Python 3.11 to 3.13)
