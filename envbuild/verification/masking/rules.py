@@ -349,7 +349,7 @@ TABLE = (
         "date",
         "/20",
         r"(?<![\w/])(?P<day>\d\d)/(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/(?P<year>20\d\d)"
-        r":\d\d:\d\d:\d\d(?:[.,]\d{3,6})?(?: [+-]\d{4})?(?!\d)",
+        r"[: ]\d\d:\d\d:\d\d(?:[.,]\d{3,6})?(?: [+-]\d{4})?(?!\d)",
         _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),

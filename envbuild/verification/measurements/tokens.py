@@ -57,7 +57,7 @@ _TOKEN = lazy(
     rf"|(?P<parted>(?<![\d/.-])\d\d?(?P<point>[/.-])\d\d?(?P=point)20\d\d(?![/.-]?\d)(?:,?[T ]+{_TIME})?)"
     r"|(?P<packed>(?<!\d)20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])[-_T]?(?:[01]\d|2[0-3])[0-5]\d[0-5]\d(?!\d))"
     rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?"
-    rf"|(?<![\w/])\d\d/{_MONTH}/20\d\d:{_TIME}{_ZONE})"
+    rf"|(?<![\w/])\d\d/{_MONTH}/20\d\d[: ]{_TIME}{_ZONE})"
     rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
     rf"|(?P<weekday>\b{_DAY}\b)"
     rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
@@ -65,6 +65,7 @@ _TOKEN = lazy(
     r"|(?P<number>(?<![\d,.])[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?= ?[A-Za-z])|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
 )
 _SPACES = lazy(r"\s+")
+_COLON = lazy(r"(?<= 20\d\d):")
 _BLANKS = lazy(r" ?(\0(?:number|clock)\0) ?")
 """A number in a field of some width has as many blanks as it leaves."""
 _AROUND = lazy(r" (⟨(?:time|rate|memory)⟩)")
@@ -101,7 +102,8 @@ _EPHEMERAL = range(32768, 61000)
 """Of which Linux takes one where a program gives none (``ip_local_port_range``)."""
 _PROCESS, _PORT = "⟨process⟩", "⟨port⟩"
 _WORKER = lazy(r"([A-Za-z][A-Za-z_-]{0,40}[_-](?:\d{1,3}_)?)\d{1,3}")
-_OF_WORKERS = lazy(r"(?:\A|[._ ])(?:worker|thread|executor)(?:_?name)?\Z", re.IGNORECASE)
+_CHOSEN = lazy(r"best|winner|winning|first|top|leader|champion|select|chosen|pick", re.IGNORECASE)
+_OF_WORKERS = lazy(r"(?:\A|[. ])(?:worker|thread|executor)(?:_?name)?\Z", re.IGNORECASE)
 """The name of a place that says which of several workers did something, and nothing of what it was."""
 _OF_PROCESSES = lazy(
     r"\b(?:p?pid|tid|proc(?:ess)?|worker|child|thread|actor)s?\b|[a-z]_?pid\b|[\[(]\s*\d+\s*[\])]",
@@ -685,17 +687,20 @@ def mark_ports(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
     marked = [text for _, text in texts]
     for at in _whole_numbers(texts)[::-1]:
         tokens = [(when, _split(text)[1][at]) for when, text in texts]
-        own = [
-            bool(when.port) and 0 <= int(token.text) - when.port < PORTS_OF_RUN
-            for when, token in tokens
-            if isinstance(when, Setting)
-        ]
-        if own and all(own) and not _names_result(tokens[0][1], name):
+        own = [_is_port(when, int(token.text)) for when, token in tokens]
+        if all(own) and not _names_result(tokens[0][1], name):
             marked = [
                 f"{text[: token.at]}{_PORT}{text[token.at + len(token.text) :]}"
                 for text, (_, token) in zip(marked, tokens, strict=True)
             ]
     return marked
+
+
+def _is_port(when: When, number: int) -> bool:
+    """Whether a number is one of the ports that a run had to itself, or may be one that the system chose."""
+    if isinstance(when, Span):
+        return number in _EPHEMERAL
+    return when.port > 0 and 0 <= number - when.port < PORTS_OF_RUN
 
 
 def mark_workers(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
@@ -705,7 +710,8 @@ def mark_workers(texts: Sequence[tuple[When, str]], name: str) -> list[str]:
     """
     found = [_WORKER.fullmatch(text) for _, text in texts]
     known = {each[1] for each in found if each is not None}
-    if None in found or len(known) > 1 or _OF_WORKERS.search(place_name(name)) is None:
+    named = _OF_WORKERS.search(place_name(name)) is not None and _CHOSEN.search(name) is None
+    if None in found or len(known) > 1 or not named:
         return [text for _, text in texts]
     return [_PROCESS for _ in texts]
 
@@ -839,7 +845,7 @@ def _date(token: _Token) -> Number | None:
     """Return the seconds since 1970 of a date; one without a time of day is off by a day at most."""
     text, shift = token.text, 0
     if token.kind == "mail" and "/" in text:  # the Common Log Format
-        text = text.replace("/", " ").replace(":", " ", 1)
+        text = _COLON.sub(" ", text.replace("/", " "), count=1)
     if token.kind == "packed":
         digits = re.sub(r"\D", "", text)
         text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"

@@ -46,6 +46,8 @@ MASKED = [
     ("times", "exported at 05:16:03: 60 rows", "exported at 05:16:04: 60 rows"),
     ("times", "runs/20261121_051603/w.npy", "runs/20261121_051604/w.npy"),
     ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
+    ("times", "[21/Nov/2026:05:16:03 +0000] GET", "[22/Nov/2026:05:16:04 +0000] GET"),
+    ("times", "[21/Nov/2026 05:16:03] GET", "[22/Nov/2026 05:16:04] GET"),
     ("names", "working in /tmp/export.RLlpSNAk", "working in /tmp/export.a1qAHiNy"),
     ("names", "[3] scratch /tmp/pairs-BnPlwg", "[3] scratch /tmp/pairs-ngUJxW"),
     ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),
