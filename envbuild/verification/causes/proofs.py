@@ -65,7 +65,10 @@ THINGS = {
     "entropy": "the program, or a package that it uses, takes values from the system's entropy, which no seed reaches",
     "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
     "addresses": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
-    "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
+    "figures": (
+        "the result depends on figures of files or of the kernel: inode numbers, times, room on disks, load, process ids,"
+        " ports"
+    ),
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
     "threads": "the result depends on which thread of a library (OpenMP, BLAS and the like) comes first",
