@@ -66,8 +66,8 @@ THINGS = {
     "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
     "addresses": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
     "figures": (
-        "the result depends on figures of files or of the kernel: inode numbers, times, room on disks, load, process ids,"
-        " ports"
+        "the result depends on figures of files or of the kernel: inode numbers, times, room on disks, load,"
+        " process ids, ports"
     ),
     "order": "the result depends on the order in which threads, processes or tasks are done",
     "memory": "the program, or a package that it uses, reads memory that nothing wrote",
