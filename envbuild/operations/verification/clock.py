@@ -297,7 +297,6 @@ def _may_be_drawn(runs: Sequence[Seen]) -> bool:
 def _seen(bench: _Bench) -> list[Seen] | None:
     """Return the places of all runs; None if some file is not in all of them, or was not read."""
     from envbuild.runs.repeat import PRINTED
-    from envbuild.verification.masking.thread_lines import without_ordinals
 
     tables = _files(bench)
     if tables is None or any(len(data) >= PRINTED for each in bench.streams for data in each.values()):
@@ -307,7 +306,7 @@ def _seen(bench: _Bench) -> list[Seen] | None:
         if name not in bench.session.ignore:
             lines = [_lines(bench, at, name) for at in range(len(tables))]
             if several:  # they may come in any order
-                lines = in_order([*zip(bench.clocks, map(without_ordinals, lines), strict=True)])
+                lines = in_order([*zip(bench.clocks, lines, strict=True)])
             for sources, each in zip(tables, lines, strict=True):
                 sources[name] = [(f"line {number}", text) for number, text in enumerate(each, 1)]
     found = []

@@ -13,7 +13,7 @@ import msgspec
 from envbuild.operations.verification.laboratory import LONGEST, Laboratory
 from envbuild.operations.verification.session import ignored_lines
 from envbuild.record import history
-from envbuild.record.compare_printed import only_order_differs, several_processes
+from envbuild.record.compare_printed import several_processes
 from envbuild.record.printed import ANY_ORDER, KEPT_TEXT, STREAMS, kept
 from envbuild.verification.channels import file_table
 from envbuild.verification.dataflow.pool_names import pool_names
@@ -66,7 +66,7 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         engine: runs the containers.
         events: receives ``MoreRuns``.
     """
-    streams = [stream for stream in STREAMS if _reordered([_printed(run, stream) for run in session.runs])]
+    streams = [stream for stream in STREAMS if _may_be_reordered([_printed(run, stream) for run in session.runs])]
     files = verdict.channel("files")
     names = files.names if files is not None and files.differs else ()
     longest = max(run.record.duration or 0.0 for run in session.runs)
@@ -96,12 +96,14 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     if in_turn is None or any(each != in_turn[0] for each in in_turn[1:]):
         return False
     table = file_table(session.runs, session.ignore)
-    digests = {name: hashlib.sha256("\n".join(sorted(plain[name][0])).encode(*_UTF)).hexdigest() for name in names}
+    digests = {name: _digest(plain[name][0]) for name in names}
+    numbered = {stream for stream in streams if len({_printed(run, stream).unordered for run in session.runs}) > 1}
+    lines = {stream: _digest(plain[stream][0]) for stream in numbered}
     changed = []
     for run in session.runs:
         outputs = {name: table.output(run, name) for name in names}
         of_run = {each.path: digests[name] for name, each in outputs.items() if each is not None}
-        changed.append(_in_any_order(session, run, streams, of_run))
+        changed.append(_in_any_order(session, run, streams, lines, of_run))
     session.ran.update(zip(sorted(session.ran), changed, strict=True))
     return True
 
@@ -164,10 +166,9 @@ def _of_first(lines: Sequence[OwnedLine]) -> bool:
     return all(line.owner == FIRST and MARK not in line.text for line in lines)
 
 
-def _reordered(printed: Sequence[Printed]) -> bool:
-    first, *others = printed
-    different = [each for each in others if each.digest != first.digest]
-    return bool(different) and all(only_order_differs(first, each) for each in different)
+def _may_be_reordered(printed: Sequence[Printed]) -> bool:
+    """Whether streams differ, and have as many lines: which these are is compared without numbers of their places."""
+    return len({each.digest for each in printed}) > 1 and len({(each.lines, each.rest) for each in printed}) == 1
 
 
 def _printed(run: Ran, stream: Stream) -> Printed:
@@ -230,11 +231,30 @@ def _owned_in(found: Repeated, run: Ran, output: Output, workers: re.Pattern[str
     return [OwnedLine(name, each) for name, each in zip(names, without_ordinals(lines), strict=False)]
 
 
-def _in_any_order(session: Session, run: Ran, streams: Sequence[Stream], digests: Mapping[str, str]) -> Ran:
-    """Note in a run and its record that the order of lines is no result; ``digests``: of files' lines, by path."""
-    changed = {stream: msgspec.structs.replace(_printed(run, stream), threads=ANY_ORDER) for stream in streams}
+def _digest(lines: Sequence[str]) -> str:
+    """Return a digest that does not depend on the order of lines."""
+    return hashlib.sha256("\n".join(sorted(lines)).encode(*_UTF)).hexdigest()
+
+
+def _in_any_order(
+    session: Session, run: Ran, streams: Sequence[Stream], lines: Mapping[Stream, str], digests: Mapping[str, str]
+) -> Ran:
+    """Note in a run and its record that the order of lines is no result.
+
+    Args:
+        session: the verification.
+        run: one of its runs.
+        streams: whose lines came in any order.
+        lines: digests of those that say their own places, without these.
+        digests: of files' lines, by path.
+    """
+
+    def settled(stream: Stream, each: Printed) -> Printed:
+        return msgspec.structs.replace(each, threads=ANY_ORDER, unordered=lines.get(stream, each.unordered))
+
+    changed = {stream: settled(stream, _printed(run, stream)) for stream in streams}
     printed = {
-        stream: msgspec.structs.replace(each, threads=ANY_ORDER) if stream in changed else each
+        stream: settled(stream, each) if stream in changed else each
         for stream, each in (run.record.printed or {}).items()
     }
     record = msgspec.structs.replace(run.record, printed=printed or run.record.printed)

@@ -69,7 +69,7 @@ class Ports:
         return bind(this, address)
 
     def _give(self, this: Any, bind: Any) -> None:
-        """Give a socket without a port one; what stands in the way is left to the call itself."""
+        """Give a socket without a port one; where that fails, the call itself reports what is wrong."""
         if this.family not in _FAMILIES:
             return
         try:

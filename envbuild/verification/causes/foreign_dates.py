@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from envbuild.core.patterns import lazy
-from envbuild.verification.causes.foreign import started
+from envbuild.verification.causes.foreign_listings import lines_for_shells, quoted
 
 _ASKS = lazy(
     r"(?:\A\s*|[|;&(`]\s*|\b(?:do|then|else|exec|env)\s+)(?:/\S{1,40}/)?(?P<words>date(?:\s[^|;&)`]*)?)(?=[|;&)`]|\Z)"
@@ -25,8 +24,6 @@ _DECIDES = lazy(
 )
 """What does something by a number, or by whether texts are equal."""
 _ASSIGNED = lazy(r"\A\s*(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=")
-_SHOWN = 60
-"""Characters of a command that are quoted."""
 
 
 def dated_by_programs(
@@ -34,25 +31,15 @@ def dated_by_programs(
 ) -> Iterator[tuple[str, str]]:
     """Yield the words of commands that ask for the date and whose answer is more than shown, and where they are.
 
-    Args:
-        sources: modules of the project, by path.
-        scripts: texts of its files that are no Python, by path: those that are started.
-        command: the words of the run's own.
+    Arguments as of ``lines_for_shells``.
     """
-    for path, source in sources.items():
-        for each in started(source):
-            if posixpath.basename(each.words[0]) == "date" and _is_coarse(" ".join(each.words)):
-                yield _short(" ".join(each.words)), f"{path}:{each.line}"
-    for path, text in scripts.items():
-        lines = text.splitlines()
-        for number, line in enumerate(lines, 1):
-            if line.lstrip().startswith("#") or "date" not in line or _SHOWS.match(line) is not None:
-                continue
-            for found in _ASKS.finditer(line):
-                if _is_coarse(found["words"]) and _decides(line, found, lines):
-                    yield _short(found["words"].strip()), f"{path}:{number}"
-    if command and posixpath.basename(command[0]) == "date" and _is_coarse(" ".join(command)):
-        yield _short(" ".join(command)), ""
+    for line, where in lines_for_shells(sources, scripts, command):
+        if "date" not in line or _SHOWS.match(line) is not None:
+            continue
+        script = scripts.get(where.rpartition(":")[0], "").splitlines()
+        for found in _ASKS.finditer(line):
+            if _is_coarse(found["words"]) and _decides(line, found, script):
+                yield quoted(found["words"].strip()), where
 
 
 def _is_coarse(words: str) -> bool:
@@ -75,8 +62,3 @@ def _decides(line: str, found: re.Match[str], lines: Sequence[str]) -> bool:
     return any(
         used.search(each) is not None and _DECIDES.search(each) is not None for each in lines if each is not line
     )
-
-
-def _short(words: str) -> str:
-    words = re.sub(r"\s+", " ", words)
-    return words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…"

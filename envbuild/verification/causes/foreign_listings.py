@@ -30,6 +30,14 @@ _PACKS = ("tar", "zip")
 """Programs whose output nobody puts in order."""
 _FILES = lazy(r"(?:\S*\.\w+)(?:\s+\S*\.\w+)*\Z")
 """Operands that have endings of files, all of them."""
+_LEADING = lazy(r"\A(?:(?:do|then|else|if|exec|time|nice) |\w+=\S* )+")
+_BY_TIMES = lazy(
+    r"(?:^\s*|[|(&{`]\s*|\b(?:do|then|else|if|exec|time|nice)\s+|\w=\S*\s+)(?:"
+    r"find\s[^|]*\s-(?:newer\w*|[amc]time|[amc]min)\b[^|]*"
+    r"|ls\s+(?:-\S+\s+)*-\w*[tuc][^|]*"
+    r"|(?:test|\[\[?)\s[^|]*\s-[no]t\s[^|\]]*)"
+)
+"""Commands that go by times of files."""
 _SHOWN = 60
 """Characters of a command that are quoted."""
 
@@ -77,7 +85,7 @@ def _listing(text: str) -> Iterator[str]:
         words = re.sub(r"\s+", " ", found[0].strip(" |(&{)"))
         if words.split()[0] in _PACKS and _of_files(words.split()[1:]):
             continue
-        yield words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…"
+        yield quoted(words)
 
 
 def _of_files(words: Sequence[str]) -> bool:
@@ -86,33 +94,40 @@ def _of_files(words: Sequence[str]) -> bool:
     return bool(operands) and _FILES.match(" ".join(operands)) is not None
 
 
-_LEADING = lazy(r"\A(?:(?:do|then|else|if|exec|time|nice) |\w+=\S* )+")
-_BY_TIMES = lazy(
-    r"(?:^\s*|[|(&{`]\s*|\b(?:do|then|else|if|exec|time|nice)\s+|\w=\S*\s+)(?:"
-    r"find\s[^|]*\s-(?:newer\w*|[amc]time|[amc]min)\b[^|]*"
-    r"|ls\s+(?:-\S+\s+)*-\w*[tuc][^|]*"
-    r"|(?:test|\[\[?)\s[^|]*\s-[no]t\s[^|\]]*)"
-)
-"""Commands that go by times of files."""
-
-
 def timed_by_programs(
     sources: Mapping[str, str], scripts: Mapping[str, str], command: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the words of programs that go by the times of files, and where they are started."""
-    texts = [
-        (_as_text(each.words), f"{path}:{each.line}") for path, source in sources.items() for each in started(source)
-    ]
-    texts += [(_as_text(command), "")]
-    texts += [
-        (line, f"{path}:{number}")
-        for path, text in scripts.items()
-        for number, line in enumerate(text.splitlines(), 1)
-        if not line.lstrip().startswith("#")
-    ]
-    for text, where in texts:
-        for pipeline in _PIPELINES.split(text):
+    """Yield the words of programs that go by the times of files, and where they are started.
+
+    Arguments as of ``lines_for_shells``.
+    """
+    for line, where in lines_for_shells(sources, scripts, command):
+        for pipeline in _PIPELINES.split(line):
             found = _BY_TIMES.search(pipeline)
             if found is not None:
-                words = _LEADING.sub("", re.sub(r"\s+", " ", found[0].strip(" |(&{`")))
-                yield words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…", where
+                yield quoted(_LEADING.sub("", re.sub(r"\s+", " ", found[0].strip(" |(&{`")))), where
+
+
+def lines_for_shells(
+    sources: Mapping[str, str], scripts: Mapping[str, str], command: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield each line that a shell is given, and where it is; comments are left out.
+
+    Args:
+        sources: modules of the project, by path: what they start, as a text for a shell.
+        scripts: texts of its files that are no Python, by path: those that are started.
+        command: the words of the run's own.
+    """
+    for path, source in sources.items():
+        yield from ((_as_text(each.words), f"{path}:{each.line}") for each in started(source))
+    yield _as_text(command), ""
+    for path, text in scripts.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.lstrip().startswith("#"):
+                yield line, f"{path}:{number}"
+
+
+def quoted(words: str) -> str:
+    """Return the beginning of a command, with one blank between its words."""
+    words = re.sub(r"\s+", " ", words)
+    return words if len(words) <= _SHOWN else f"{words[: _SHOWN - 1]}…"

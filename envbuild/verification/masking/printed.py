@@ -23,7 +23,6 @@ from envbuild.verification.masking.durations import are_far_apart
 from envbuild.verification.masking.lines import TextDifference
 from envbuild.verification.masking.masked_lines import Lines
 from envbuild.verification.masking.masks import BY_CLOCK, Masked, Masks
-from envbuild.verification.masking.ordinals import Ordinals
 from envbuild.verification.masking.screen import PARTIAL, Screen, without_blanks
 
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
@@ -66,7 +65,6 @@ class PrintedDigest:
         self.masks = masks
         self._lines = Lines(masks)
         self._sums = _Sums()
-        self._ordinals = Ordinals()
         self._screen = Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._rest = ""
@@ -112,10 +110,7 @@ class PrintedDigest:
             self._sums.masked.update(found.kinds)
             return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
-        # Where the order of lines does not count, a number that says a line's place does not either.
-        placed = self._ordinals.without(found.text)
-        in_place = data if placed is found.text else placed.encode("utf-8", "surrogateescape") + b"\n"
-        number = int.from_bytes(hashlib.sha256(in_place).digest(), "big")
+        number = int.from_bytes(hashlib.sha256(data).digest(), "big")
         self._sums.names.add(found.names)
         thread = _OF_THREAD.match(text)
         if thread is not None:
